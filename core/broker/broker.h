@@ -17,7 +17,9 @@ int qn_broker_start(struct qn_app *app, struct qn_error *e) QN_MUST;
 void qn_broker_drain(struct qn_broker *b);
 /** True when no job is held and no storage operation is in flight. [engine] */
 bool qn_broker_idle(const struct qn_broker *b);
-/** Fails what is left and closes its handles. Before the modules' thread_stop. Accepts NULL. [engine] */
+/** Fails what is queued, starts nothing more and closes its handles. Before the modules' thread_stop. [engine] */
 void qn_broker_stop(struct qn_broker *b);
+/** After the modules' thread_stop, when no operation can come back any more. Accepts NULL. [engine, main] */
+void qn_broker_destroy(struct qn_broker *b);
 
 #endif

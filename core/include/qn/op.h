@@ -30,6 +30,7 @@ struct qn_op {
 	qn_done_fn *done;
 	struct qn_arena *arena;  /* [borrow] results live here */
 	uint64_t deadline_ms;    /* on host->mono_ms(); 0 = none */
+	void *user;              /* the caller's */
 	void *impl[4];           /* the module's, from start until done() */
 };
 

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** One flush: the segments of several lanes, assembled and sealed for one storage call. */
+#ifndef QN_BROKER_FLUSH_H
+#define QN_BROKER_FLUSH_H
+
+#include "internal.h"
+
+#include "../wire/frame.h"
+
+/** Items of one lane that wait for a flush. In broker->push_lanes while it has any or is in flight. */
+struct qn_push_queue {
+	struct qn_map_node node;
+	struct qn_list link; /* in push_ready */
+	struct qn_uuid tenant, id; /* id nil: not known */
+	struct qn_span queue, partition;
+	struct qn_push_item *first, *last;
+	bool in_flight;
+	char names[];
+};
+
+struct qn_lane_flush {
+	struct qn_push_queue *lane;
+	struct qn_push_item **items;
+	uint32_t count;
+	bool has_repeats; /* a repeated hash was held back, or ended the segment */
+	struct qn_bytes blob;
+};
+
+struct qn_flush {
+	struct qn_push_op push; /* its lanes run parallel to ours */
+	struct qn_broker *broker;
+	struct qn_lane_flush *lanes;
+	uint32_t lane_count, lane_max;
+	size_t raw_bytes;
+	uv_work_t work;
+	struct qn_error seal_error;
+	void (*sealed)(struct qn_flush *f, const struct qn_error *e);
+};
+
+struct qn_flush *qn_flush_create(struct qn_broker *b, uint32_t lane_max);
+/** Takes items of the lane, up to a segment's bounds; returns their bytes. */
+size_t qn_flush_add(struct qn_flush *f, struct qn_push_queue *lane);
+/** Compresses; large flushes on the crew. Then calls sealed on the engine, maybe inside this call. */
+void qn_flush_seal(struct qn_flush *f, void (*sealed)(struct qn_flush *f, const struct qn_error *e));
+void qn_flush_destroy(struct qn_flush *f);
+
+#endif

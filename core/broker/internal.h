@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What the broker's own files share. Everything here belongs to the engine thread. */
+#ifndef QN_BROKER_INTERNAL_H
+#define QN_BROKER_INTERNAL_H
+
+#include "broker.h"
+#include "job.h"
+#include "map.h"
+
+struct qn_broker {
+	struct qn_app *app;
+	uv_check_t check;  /* sends what this tick made ready */
+	uv_timer_t timer;  /* next due of the parks */
+	uv_timer_t second; /* clock-driven upkeep */
+	struct qn_storage_slots slots;
+	struct qn_storage_slots busy; /* operations in flight per class */
+	uint64_t jobs;                /* held */
+	bool draining; /* nothing parks any more */
+	bool stopping; /* no storage operation starts any more */
+	/* push.c */
+	struct qn_map push_lanes;
+	struct qn_list push_ready; /* lanes with items and no flush in flight */
+	struct qn_map windows;     /* dedup windows learned for queues that repeat ids */
+	size_t push_bytes;         /* frames accepted and not stored */
+	/* pop.c, parks.c, groups.c */
+	struct qn_map gates;
+	struct qn_map groups;
+	struct qn_list claim_ready;
+	struct qn_heap dues;
+	/* ack.c */
+	struct qn_map ack_lanes;
+	struct qn_list ack_ready;
+	struct qn_list dead_letters; /* waiting for a slot of class settle */
+	/* queries.c */
+	struct qn_list queries;
+};
+
+/** A deadline for a storage operation that starts now. */
+uint64_t qn_broker_deadline(const struct qn_broker *b);
+/** Returns a job with its error set from e (NULL: none) and counts it out. */
+void qn_broker_finish(struct qn_broker *b, struct qn_job *job, const struct qn_error *e);
+
+/* push.c */
+void qn_push_accept(struct qn_broker *b, struct qn_push_job *job);
+void qn_push_pump(struct qn_broker *b);
+void qn_push_stop(struct qn_broker *b);
+/** An item's final verdict, which its followers share; neither may be touched afterwards. */
+void qn_push_resolve(struct qn_broker *b, struct qn_push_item *item, enum qn_item_status status);
+/* duplicates.c: finds the original ids of items and resolves them as duplicates. [take] items */
+struct qn_push_dup_item {
+	struct qn_push_item *item;
+	int64_t offset;
+};
+void qn_push_lookup(struct qn_broker *b, const struct qn_uuid *tenant, const struct qn_uuid *partition_id,
+                    const struct qn_push_dup_item *items, uint32_t count);
+
+/* windows.c */
+/** The queue's dedup window if it was learned lately, else -1. */
+int32_t qn_window_get(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
+void qn_window_set(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, int32_t window_s);
+void qn_window_forget(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
+void qn_window_stop(struct qn_broker *b);
+
+/* pop.c */
+void qn_pop_accept(struct qn_broker *b, struct qn_pop_job *pop);
+void qn_pop_cancel(struct qn_broker *b, struct qn_pop_job *pop);
+/** Puts a pop into the line for a claim. */
+void qn_pop_ready(struct qn_broker *b, struct qn_pop_job *pop);
+/** Ends a pop: e NULL with lanes or without (empty). */
+void qn_pop_finish(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_error *e);
+void qn_pop_pump(struct qn_broker *b);
+void qn_pop_stop(struct qn_broker *b);
+
+/* parks.c */
+/** Ties a pop to the gate of what it waits for; before its first claim. */
+void qn_gate_enter(struct qn_broker *b, struct qn_pop_job *pop);
+void qn_gate_leave(struct qn_broker *b, struct qn_pop_job *pop);
+uint64_t qn_gate_epoch(const struct qn_pop_job *pop);
+void qn_park(struct qn_broker *b, struct qn_pop_job *pop, uint64_t due_ms);
+void qn_unpark(struct qn_broker *b, struct qn_pop_job *pop);
+/** The waiter of a discovery group came back with work: let the next one look. */
+void qn_gate_cascade(struct qn_broker *b, struct qn_pop_job *pop);
+/** Work has appeared in a lane: wakes one waiter of every group that could take it. */
+void qn_gate_mark(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, struct qn_span partition);
+/** As qn_gate_mark for one group: a lease of the lane was given back. */
+void qn_gate_mark_group(struct qn_broker *b, const struct qn_settle_lane *lane);
+void qn_parks_drain(struct qn_broker *b);
+void qn_parks_arm(struct qn_broker *b);
+
+/* groups.c */
+/** True when the pop's group is registered; else the pop waits for it and comes back by qn_pop_ready. */
+bool qn_group_known(struct qn_broker *b, struct qn_pop_job *pop);
+void qn_group_forget_queue(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
+void qn_group_stop(struct qn_broker *b);
+
+/* ack.c, deadletter.c */
+void qn_ack_accept(struct qn_broker *b, struct qn_ack_job *job);
+void qn_ack_pump(struct qn_broker *b);
+void qn_ack_stop(struct qn_broker *b);
+/** The unit's lane is decided and its results are final. */
+void qn_ack_finish_unit(struct qn_broker *b, struct qn_ack_unit *unit);
+/** Files the poison message of a unit, then finishes the unit. */
+void qn_dead_letter_begin(struct qn_broker *b, struct qn_ack_unit *unit);
+void qn_dead_letter_pump(struct qn_broker *b);
+
+/* queries.c */
+void qn_query_submit(struct qn_broker *b, struct qn_query *q);
+/** Every done() of a submitted query calls this first. */
+void qn_query_done(struct qn_broker *b);
+void qn_query_accept(struct qn_broker *b, struct qn_query_job *job);
+void qn_query_pump(struct qn_broker *b);
+void qn_query_stop(struct qn_broker *b);
+
+#endif

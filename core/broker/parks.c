@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parked pops and what wakes them.
+ *
+ * A gate stands for what a pop waits for: a queue, one lane of it, or (discovery) anything of a
+ * tenant. It exists while pops are tied to it and keeps an epoch that grows with every mark, so that
+ * work which appears while a pop's claim is on its way is not missed. In a gate, waiters of one
+ * group stand in line; a mark wakes one of each group. Discovery groups may be woken by work that is
+ * not theirs: they have one waiter looking at a time, and the one that found something sends the next.
+ */
+#include "internal.h"
+
+#include "../error.h"
+#include "../wire/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct qn_gate {
+	struct qn_map_node node;
+	enum qn_claim_from from;
+	struct qn_uuid tenant;
+	struct qn_span queue, partition;
+	uint64_t epoch;
+	unsigned refs; /* pops tied to it */
+	struct qn_list groups;
+	char names[];
+};
+
+struct qn_gate_group {
+	struct qn_list link;
+	struct qn_span name_space, task, group;
+	unsigned refs;
+	struct qn_list parked; /* of struct qn_pop_job, first come first */
+	struct qn_pop_job *scout; /* discovery: the waiter that was woken and is looking */
+	char names[];
+};
+
+struct gate_key {
+	enum qn_claim_from from;
+	const struct qn_uuid *tenant;
+	struct qn_span queue, partition;
+};
+
+static struct gate_key key_of(const struct qn_claim_pop *w)
+{
+	struct gate_key k = {.from = w->from, .tenant = &w->tenant};
+
+	if (w->from != QN_CLAIM_LABELS) {
+		k.queue = w->queue;
+	}
+	if (w->from == QN_CLAIM_LANE) {
+		k.partition = w->partition;
+	}
+	return k;
+}
+
+static uint64_t key_hash(const struct gate_key *k)
+{
+	const struct qn_span parts[] = {{k->tenant->b, sizeof(k->tenant->b)}, k->queue, k->partition};
+
+	return qn_key_hash(parts, 3) + k->from;
+}
+
+static bool key_eq(const struct qn_map_node *node, const void *key)
+{
+	const struct qn_gate *g = QN_CONTAINER(node, const struct qn_gate, node);
+	const struct gate_key *k = key;
+
+	return g->from == k->from && qn_span_eq(g->queue, k->queue) && qn_span_eq(g->partition, k->partition) &&
+	       memcmp(&g->tenant, k->tenant, sizeof(g->tenant)) == 0;
+}
+
+static struct qn_gate *find(struct qn_broker *b, const struct gate_key *k)
+{
+	struct qn_map_node *node = qn_map_find(&b->gates, key_hash(k), key_eq, k);
+
+	return node == NULL ? NULL : QN_CONTAINER(node, struct qn_gate, node);
+}
+
+static struct qn_gate *gate_create(struct qn_broker *b, const struct gate_key *k)
+{
+	struct qn_gate *g = calloc(1, sizeof(*g) + k->queue.n + k->partition.n);
+
+	QN_ASSERT(g != NULL);
+	g->from = k->from;
+	g->tenant = *k->tenant;
+	memcpy(g->names, k->queue.p == NULL ? "" : k->queue.p, k->queue.n);
+	memcpy(g->names + k->queue.n, k->partition.p == NULL ? "" : k->partition.p, k->partition.n);
+	g->queue = (struct qn_span){g->names, k->queue.n};
+	g->partition = (struct qn_span){g->names + k->queue.n, k->partition.n};
+	qn_list_init(&g->groups);
+	qn_map_insert(&b->gates, &g->node, key_hash(k));
+	return g;
+}
+
+static bool same_group(const struct qn_gate_group *g, const struct qn_claim_pop *w)
+{
+	return qn_span_eq(g->group, w->group) && qn_span_eq(g->name_space, w->name_space) &&
+	       qn_span_eq(g->task, w->task);
+}
+
+static struct qn_gate_group *group_get(struct qn_gate *gate, const struct qn_claim_pop *w)
+{
+	struct qn_gate_group *g;
+	char *at;
+
+	for (struct qn_list *node = gate->groups.next; node != &gate->groups; node = node->next) {
+		g = QN_CONTAINER(node, struct qn_gate_group, link);
+		if (same_group(g, w)) {
+			return g;
+		}
+	}
+	g = calloc(1, sizeof(*g) + w->group.n + w->name_space.n + w->task.n);
+	QN_ASSERT(g != NULL);
+	at = g->names;
+	g->group = (struct qn_span){memcpy(at, w->group.p, w->group.n), w->group.n};
+	at += w->group.n;
+	g->name_space = (struct qn_span){memcpy(at, w->name_space.p, w->name_space.n), w->name_space.n};
+	at += w->name_space.n;
+	g->task = (struct qn_span){memcpy(at, w->task.p, w->task.n), w->task.n};
+	qn_list_init(&g->parked);
+	qn_list_push_back(&gate->groups, &g->link);
+	return g;
+}
+
+void qn_gate_enter(struct qn_broker *b, struct qn_pop_job *pop)
+{
+	const struct gate_key k = key_of(&pop->want);
+
+	pop->gate = find(b, &k);
+	if (pop->gate == NULL) {
+		pop->gate = gate_create(b, &k);
+	}
+	pop->gate->refs++;
+	pop->group = group_get(pop->gate, &pop->want);
+	pop->group->refs++;
+}
+
+void qn_gate_leave(struct qn_broker *b, struct qn_pop_job *pop)
+{
+	struct qn_gate *gate = pop->gate;
+	struct qn_gate_group *group = pop->group;
+
+	if (gate == NULL) {
+		return;
+	}
+	pop->gate = NULL;
+	pop->group = NULL;
+	if (group->scout == pop) {
+		group->scout = NULL;
+	}
+	group->refs--;
+	if (group->refs == 0) {
+		qn_list_remove(&group->link);
+		free(group);
+	}
+	gate->refs--;
+	if (gate->refs == 0) {
+		qn_map_remove(&b->gates, &gate->node);
+		free(gate);
+	}
+}
+
+uint64_t qn_gate_epoch(const struct qn_pop_job *pop)
+{
+	return pop->gate->epoch;
+}
+
+void qn_park(struct qn_broker *b, struct qn_pop_job *pop, uint64_t due_ms)
+{
+	if (pop->group->scout == pop) {
+		pop->group->scout = NULL;
+	}
+	pop->state = QN_POP_PARKED;
+	pop->was_parked = true;
+	qn_list_push_back(&pop->group->parked, &pop->link);
+	qn_heap_set(&b->dues, &pop->due, due_ms);
+}
+
+void qn_unpark(struct qn_broker *b, struct qn_pop_job *pop)
+{
+	qn_list_remove(&pop->link);
+	qn_heap_remove(&b->dues, &pop->due);
+	pop->state = QN_POP_IDLE;
+}
+
+static void wake_first(struct qn_broker *b, struct qn_gate_group *g)
+{
+	struct qn_pop_job *pop;
+
+	if (qn_list_empty(&g->parked)) {
+		return;
+	}
+	pop = QN_CONTAINER(g->parked.next, struct qn_pop_job, link);
+	qn_unpark(b, pop);
+	pop->attempts = 0;
+	if (pop->want.from == QN_CLAIM_LABELS) {
+		g->scout = pop;
+	}
+	qn_pop_ready(b, pop);
+}
+
+/** group n = 0: every group. */
+static void mark_gate(struct qn_broker *b, const struct gate_key *k, struct qn_span only)
+{
+	struct qn_gate *gate = find(b, k);
+
+	if (gate == NULL) {
+		return;
+	}
+	gate->epoch++;
+	for (struct qn_list *node = gate->groups.next; node != &gate->groups; node = node->next) {
+		struct qn_gate_group *g = QN_CONTAINER(node, struct qn_gate_group, link);
+
+		if ((only.n == 0 || qn_span_eq(g->group, only)) && g->scout == NULL) {
+			wake_first(b, g);
+		}
+	}
+}
+
+static void mark(struct qn_broker *b, const struct qn_settle_lane *lane, struct qn_span only)
+{
+	struct gate_key k = {.from = QN_CLAIM_LABELS, .tenant = &lane->tenant};
+
+	mark_gate(b, &k, only);
+	k.from = QN_CLAIM_QUEUE;
+	k.queue = lane->queue;
+	mark_gate(b, &k, only);
+	k.from = QN_CLAIM_LANE;
+	k.partition = lane->partition;
+	mark_gate(b, &k, only);
+}
+
+void qn_gate_mark(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, struct qn_span partition)
+{
+	const struct qn_settle_lane lane = {.tenant = *tenant, .queue = queue, .partition = partition};
+
+	mark(b, &lane, (struct qn_span){NULL, 0});
+}
+
+void qn_gate_mark_group(struct qn_broker *b, const struct qn_settle_lane *lane)
+{
+	mark(b, lane, lane->group);
+}
+
+void qn_gate_cascade(struct qn_broker *b, struct qn_pop_job *pop)
+{
+	struct qn_gate_group *g = pop->group;
+
+	if (pop->want.from != QN_CLAIM_LABELS) {
+		return;
+	}
+	if (g->scout == pop) {
+		g->scout = NULL;
+	}
+	if (g->scout == NULL) {
+		wake_first(b, g);
+	}
+}
+
+static void on_due(uv_timer_t *timer)
+{
+	struct qn_broker *b = timer->data;
+	uint64_t now = qn_mono_ms();
+
+	for (struct qn_heap_node *n = qn_heap_first(&b->dues); n != NULL && n->due_ms <= now;
+	     n = qn_heap_first(&b->dues)) {
+		struct qn_pop_job *pop = QN_CONTAINER(n, struct qn_pop_job, due);
+
+		qn_unpark(b, pop);
+		if (now >= pop->deadline_ms) {
+			qn_pop_finish(b, pop, NULL);
+		} else {
+			qn_pop_ready(b, pop);
+		}
+	}
+	qn_pop_pump(b);
+	qn_query_pump(b);
+	qn_parks_arm(b);
+}
+
+void qn_parks_arm(struct qn_broker *b)
+{
+	struct qn_heap_node *n = qn_heap_first(&b->dues);
+	uint64_t now = qn_mono_ms();
+
+	if (n == NULL) {
+		(void)uv_timer_stop(&b->timer);
+		return;
+	}
+	uv_update_time(b->timer.loop);
+	(void)uv_timer_start(&b->timer, on_due, n->due_ms > now ? n->due_ms - now : 0, 0);
+}
+
+void qn_parks_drain(struct qn_broker *b)
+{
+	for (struct qn_heap_node *n = qn_heap_first(&b->dues); n != NULL; n = qn_heap_first(&b->dues)) {
+		struct qn_pop_job *pop = QN_CONTAINER(n, struct qn_pop_job, due);
+
+		qn_unpark(b, pop);
+		qn_pop_finish(b, pop, NULL);
+	}
+}

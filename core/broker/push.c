@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Push: from accepted items to stored segments.
+ *
+ * A lane exists here while it has items waiting or a flush in flight. Fire on idle: a lane without a
+ * flush in flight goes with the next free slot, so batches grow only because the pipe is busy; there
+ * is no timer. At most one flush is in flight per lane: that, with items taken in arrival order, is
+ * what keeps a lane's order.
+ *
+ * Repeats of a hash inside one flush wait for the first one's verdict as its followers. Whether they
+ * are duplicates is the queue's dedup window's business: with the window off they are stored after
+ * all (decisions 13). While the window is not known to be on, a flush ends before the first repeat.
+ */
+#include "internal.h"
+
+#include "flush.h"
+
+#include "../error.h"
+#include "../log.h"
+#include "../wire/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FLUSH_BYTES_MAX ((size_t)8 << 20)
+
+struct lane_key {
+	const struct qn_uuid *tenant;
+	struct qn_span queue, partition;
+};
+
+static uint64_t lane_hash(const struct lane_key *k)
+{
+	const struct qn_span parts[] = {{k->tenant->b, sizeof(k->tenant->b)}, k->queue, k->partition};
+
+	return qn_key_hash(parts, 3);
+}
+
+static bool lane_eq(const struct qn_map_node *node, const void *key)
+{
+	const struct qn_push_queue *l = QN_CONTAINER(node, const struct qn_push_queue, node);
+	const struct lane_key *k = key;
+
+	return qn_span_eq(l->partition, k->partition) && qn_span_eq(l->queue, k->queue) &&
+	       memcmp(&l->tenant, k->tenant, sizeof(l->tenant)) == 0;
+}
+
+static struct qn_push_queue *lane_get(struct qn_broker *b, const struct qn_push_group *g)
+{
+	const struct lane_key k = {&g->tenant, g->queue, g->partition};
+	uint64_t hash = lane_hash(&k);
+	struct qn_map_node *node = qn_map_find(&b->push_lanes, hash, lane_eq, &k);
+	struct qn_push_queue *l;
+
+	if (node != NULL) {
+		return QN_CONTAINER(node, struct qn_push_queue, node);
+	}
+	l = calloc(1, sizeof(*l) + g->queue.n + g->partition.n);
+	QN_ASSERT(l != NULL);
+	l->tenant = g->tenant;
+	memcpy(l->names, g->queue.p, g->queue.n);
+	memcpy(l->names + g->queue.n, g->partition.p, g->partition.n);
+	l->queue = (struct qn_span){l->names, g->queue.n};
+	l->partition = (struct qn_span){l->names + g->queue.n, g->partition.n};
+	qn_map_insert(&b->push_lanes, &l->node, hash);
+	return l;
+}
+
+/** Lines the lane up for a flush, or frees it when nothing is left to do. */
+static void lane_settle(struct qn_broker *b, struct qn_push_queue *l)
+{
+	if (l->in_flight) {
+		return;
+	}
+	if (l->first != NULL) {
+		if (!qn_list_linked(&l->link)) {
+			qn_list_push_back(&b->push_ready, &l->link);
+		}
+		return;
+	}
+	qn_map_remove(&b->push_lanes, &l->node);
+	free(l);
+}
+
+static void lane_append(struct qn_push_queue *l, struct qn_push_item *first, struct qn_push_item *last)
+{
+	if (l->first == NULL) {
+		l->first = first;
+	} else {
+		l->last->next = first;
+	}
+	l->last = last;
+}
+
+/** Items that must go again, in order, before everything that waits. */
+static void lane_prepend(struct qn_push_queue *l, struct qn_push_item *first, struct qn_push_item *last)
+{
+	last->next = l->first;
+	l->first = first;
+	if (last->next == NULL) {
+		l->last = last;
+	}
+}
+
+void qn_push_accept(struct qn_broker *b, struct qn_push_job *job)
+{
+	const size_t limit = (size_t)b->app->options.push_memory_bytes;
+
+	if (b->push_bytes > 0 && b->push_bytes + job->bytes > limit) {
+		struct qn_error e = {0};
+
+		(void)QN_FAIL(&e, QN_LIMIT, "too many bytes wait to be stored");
+		qn_broker_finish(b, &job->job, &e);
+		return;
+	}
+	b->push_bytes += job->bytes;
+	job->pending = job->item_count;
+	for (uint32_t i = 0; i < job->group_count; i++) {
+		struct qn_push_queue *l = lane_get(b, &job->groups[i]);
+
+		lane_append(l, job->groups[i].first, job->groups[i].last);
+		lane_settle(b, l);
+	}
+}
+
+static void item_done(struct qn_broker *b, struct qn_push_item *item, enum qn_item_status status)
+{
+	struct qn_push_job *job = item->job;
+
+	item->status = status;
+	job->pending--;
+	if (job->pending == 0) {
+		b->push_bytes -= job->bytes;
+		qn_broker_finish(b, &job->job, NULL);
+	}
+}
+
+void qn_push_resolve(struct qn_broker *b, struct qn_push_item *item, enum qn_item_status status)
+{
+	struct qn_push_item *f = item->followers;
+
+	while (f != NULL) {
+		struct qn_push_item *next = f->next;
+
+		f->message_id = item->message_id;
+		item_done(b, f, status == QN_ITEM_FAILED ? QN_ITEM_FAILED : QN_ITEM_DUPLICATE);
+		f = next;
+	}
+	item_done(b, item, status);
+}
+
+static void fail_lane(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_error *e)
+{
+	qn_log(QN_WARN, "push.failed", QN_SP("queue", lf->lane->queue), QN_SP("partition", lf->lane->partition),
+	       QN_U("messages", lf->count), QN_S("error", e->msg), QN_S("sqlstate", e->sqlstate));
+	for (uint32_t i = 0; i < lf->count; i++) {
+		qn_push_resolve(b, lf->items[i], QN_ITEM_FAILED);
+	}
+}
+
+/** The window is off: repeats held back are messages of their own. They go next, in order. */
+static void release_followers(struct qn_lane_flush *lf)
+{
+	struct qn_push_item *first = NULL, *last = NULL;
+
+	for (uint32_t i = 0; i < lf->count; i++) {
+		struct qn_push_item *f = lf->items[i]->followers;
+
+		lf->items[i]->followers = NULL;
+		while (f != NULL) {
+			struct qn_push_item *next = f->next;
+
+			f->next = NULL;
+			if (first == NULL) {
+				first = f;
+			} else {
+				last->next = f;
+			}
+			last = f;
+			f = next;
+		}
+	}
+	if (first != NULL) {
+		lane_prepend(lf->lane, first, last);
+	}
+}
+
+static void lane_stored(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_push_lane *r)
+{
+	const struct qn_app *app = b->app;
+	struct qn_push_queue *l = lf->lane;
+
+	app->dedup.vt->learn(app->dedup.self, &r->lane_id, r->base_offset, r->hashes, r->created_at_us,
+	                     r->dedup_window_s);
+	app->hotlist.vt->mark(app->hotlist.self,
+	                      &(struct qn_lane_mark){.tenant = l->tenant,
+	                                             .queue = l->queue,
+	                                             .partition_id = r->lane_id,
+	                                             .messages = lf->count,
+	                                             .last_offset = r->base_offset + lf->count - 1},
+	                      qn_mono_ms());
+	if (r->dedup_window_s == 0) {
+		release_followers(lf);
+	}
+	for (uint32_t i = 0; i < lf->count; i++) {
+		qn_push_resolve(b, lf->items[i], QN_ITEM_QUEUED);
+	}
+	qn_gate_mark(b, &l->tenant, l->queue, l->partition);
+}
+
+/** Nothing was stored: the duplicates get their originals' ids, the survivors go again first. */
+static void lane_duplicates(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_push_lane *r)
+{
+	struct qn_push_dup_item *dups = calloc(r->dup_count, sizeof(*dups));
+	struct qn_push_item *first = NULL, *last = NULL;
+	uint32_t d = 0;
+
+	QN_ASSERT(dups != NULL);
+	for (uint32_t i = 0; i < lf->count; i++) {
+		struct qn_push_item *item = lf->items[i];
+
+		if (d < r->dup_count && r->dups[d].index == i) {
+			dups[d].item = item;
+			dups[d].offset = r->dups[d].offset;
+			d++;
+			continue;
+		}
+		item->next = NULL;
+		if (first == NULL) {
+			first = item;
+		} else {
+			last->next = item;
+		}
+		last = item;
+	}
+	if (first != NULL) {
+		lane_prepend(lf->lane, first, last);
+	}
+	qn_push_lookup(b, &lf->lane->tenant, &r->lane_id, dups, d);
+	free(dups);
+}
+
+static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_push_lane *r)
+{
+	struct qn_error e = {0};
+
+	switch (r->status) {
+	case QN_PUSH_QUEUED:
+		lf->lane->id = r->lane_id;
+		lane_stored(b, lf, r);
+		break;
+	case QN_PUSH_DUPLICATE:
+		if (r->dup_count == 0) {
+			(void)QN_FAIL(&e, QN_INTERNAL, "storage named no duplicate");
+			fail_lane(b, lf, &e);
+			break;
+		}
+		lf->lane->id = r->lane_id;
+		lane_duplicates(b, lf, r);
+		break;
+	case QN_PUSH_UNSEALED:
+		(void)QN_FAIL(&e, QN_UNAVAIL, "the queue wants encrypted payloads and no key is set");
+		fail_lane(b, lf, &e);
+		break;
+	case QN_PUSH_FAILED:
+		lf->lane->id = (struct qn_uuid){{0}};
+		fail_lane(b, lf, &r->error);
+		break;
+	}
+}
+
+static void flush_done(struct qn_op *op, const struct qn_error *e)
+{
+	struct qn_flush *f = QN_CONTAINER(op, struct qn_flush, push.op);
+	struct qn_broker *b = f->broker;
+
+	b->busy.push--;
+	for (uint32_t i = 0; i < f->lane_count; i++) {
+		struct qn_lane_flush *lf = &f->lanes[i];
+		const struct qn_push_lane *r = &f->push.lanes[i];
+
+		if (e != NULL) {
+			lf->lane->id = (struct qn_uuid){{0}};
+			fail_lane(b, lf, e);
+		} else {
+			if (lf->has_repeats && (r->status == QN_PUSH_QUEUED || r->status == QN_PUSH_DUPLICATE)) {
+				qn_window_set(b, &lf->lane->tenant, lf->lane->queue, r->dedup_window_s);
+			}
+			lane_verdict(b, lf, r);
+		}
+		lf->lane->in_flight = false;
+		lane_settle(b, lf->lane);
+	}
+	qn_flush_destroy(f);
+}
+
+/** The flush's segments are sealed: off to the storage. */
+static void flush_sealed(struct qn_flush *f, const struct qn_error *e)
+{
+	struct qn_broker *b = f->broker;
+
+	if (e != NULL) {
+		flush_done(&f->push.op, e);
+		return;
+	}
+	f->push.op.done = flush_done;
+	f->push.op.deadline_ms = qn_broker_deadline(b);
+	b->app->storage.vt->push(b->app->storage.self, &f->push);
+}
+
+/** Lanes the next flush will take, at most push_lanes_max. */
+static uint32_t ready_lanes(const struct qn_broker *b)
+{
+	uint32_t n = 0;
+
+	for (const struct qn_list *node = b->push_ready.next; node != &b->push_ready; node = node->next) {
+		n++;
+		if (n == (uint32_t)b->app->options.push_lanes_max) {
+			break;
+		}
+	}
+	return n;
+}
+
+void qn_push_pump(struct qn_broker *b)
+{
+	while (b->busy.push < b->slots.push && !qn_list_empty(&b->push_ready)) {
+		struct qn_flush *f = qn_flush_create(b, ready_lanes(b));
+		size_t bytes = 0;
+
+		while (f->lane_count < f->lane_max && bytes < FLUSH_BYTES_MAX && !qn_list_empty(&b->push_ready)) {
+			struct qn_list *node = qn_list_pop_front(&b->push_ready);
+			struct qn_push_queue *l = QN_CONTAINER(node, struct qn_push_queue, link);
+
+			bytes += qn_flush_add(f, l);
+			l->in_flight = true;
+		}
+		b->busy.push++;
+		qn_flush_seal(f, flush_sealed);
+	}
+}
+
+/** Fails what waits; a lane in flight goes when its flush comes back. */
+static void drop_lane(struct qn_map_node *node, void *arg)
+{
+	struct qn_broker *b = arg;
+	struct qn_push_queue *l = QN_CONTAINER(node, struct qn_push_queue, node);
+	struct qn_push_item *item = l->first;
+
+	l->first = NULL;
+	while (item != NULL) {
+		struct qn_push_item *next = item->next;
+
+		qn_push_resolve(b, item, QN_ITEM_FAILED);
+		item = next;
+	}
+	qn_list_remove(&l->link);
+	lane_settle(b, l);
+}
+
+void qn_push_stop(struct qn_broker *b)
+{
+	qn_map_each(&b->push_lanes, drop_lane, b);
+}
