@@ -43,8 +43,8 @@ struct qn_segment_part {
 /** Seals frames into a blob; compresses at `level` where that pays (never below 256 bytes). */
 int qn_segment_seal(const struct qn_segment_part *parts, size_t count, int level, struct qn_bytes *out,
                     struct qn_error *e) QN_MUST;
-/** Opens a blob into raw frames, at most max bytes; *raw points into blob (RAW) or into store (ZSTD). */
-int qn_segment_open(struct qn_span blob, size_t max, struct qn_bytes *store, struct qn_span *raw,
+/** Opens a blob into raw frames, at most max bytes; *raw points into blob (RAW) or into mem (ZSTD), which the caller frees. */
+int qn_segment_open(struct qn_span blob, size_t max, struct qn_bytes *mem, struct qn_span *raw,
                     struct qn_error *e) QN_MUST;
 
 #endif

@@ -63,6 +63,14 @@ bool qn_json_next_item(struct qn_json *j) QN_MUST;
 /** True when only white space is left and there was no error. */
 bool qn_json_end(struct qn_json *j) QN_MUST;
 
+/**
+ * Passes over one string: *p is at its opening quote, then behind its closing one. Returns NULL, or
+ * what is wrong at *p. *escaped: it holds escapes. The lexer below the functions above.
+ */
+const char *qn_json_lex_string(const uint8_t **p, const uint8_t *end, bool *escaped);
+/** Likewise for a number or one of the words true, false, null. */
+const char *qn_json_lex_scalar(const uint8_t **p, const uint8_t *end);
+
 /** Sets a caller's own error at the current position unless one is set; returns false. */
 bool qn_json_fail(struct qn_json *j, const char *text);
 /** "<text> at line L column C"; returns out. */

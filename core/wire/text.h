@@ -10,6 +10,9 @@ struct qn_arena;
 /** True for valid UTF-8: no overlongs, no surrogates, at most U+10FFFF. *chars (may be NULL): code points. */
 bool qn_utf8_valid(struct qn_span s, size_t *chars);
 
+/** Length of the well-formed sequence of two or more bytes at p, of which n >= 1 are there; 0: none. */
+size_t qn_utf8_sequence(const uint8_t *p, size_t n);
+
 /** What is wrong with a name (decisions 7), or NULL: a phrase such as "longer than 255 characters". */
 const char *qn_name_queue(struct qn_span s);       /* 0..255 characters */
 const char *qn_name_partition(struct qn_span s);   /* 0..2048 bytes */
