@@ -101,7 +101,7 @@ static void registered(struct qn_op *op, const struct qn_error *e)
 		struct qn_pop_job *pop = QN_CONTAINER(node, struct qn_pop_job, link);
 
 		if (e != NULL) {
-			qn_pop_finish(b, pop, e);
+			qn_pop_failed(b, pop, e);
 		} else {
 			qn_pop_ready(b, pop);
 		}

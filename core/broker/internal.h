@@ -68,6 +68,8 @@ void qn_pop_cancel(struct qn_broker *b, struct qn_pop_job *pop);
 void qn_pop_ready(struct qn_broker *b, struct qn_pop_job *pop);
 /** Ends a pop: e NULL with lanes or without (empty). */
 void qn_pop_finish(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_error *e);
+/** The storage could not look: a pop that may wait tries again later, if that can help. */
+void qn_pop_failed(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_error *e);
 void qn_pop_pump(struct qn_broker *b);
 void qn_pop_stop(struct qn_broker *b);
 

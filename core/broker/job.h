@@ -110,6 +110,7 @@ struct qn_pop_job {
 	uint64_t epoch;           /* of the gate when the running claim began */
 	uint32_t attempts;        /* claims without a delivery since the last wake */
 	bool was_parked;
+	struct qn_error failure; /* of the latest look, while it waits for a better one */
 	/* out */
 	struct qn_claimed *lanes;
 	uint32_t lane_count;

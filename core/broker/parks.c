@@ -270,7 +270,7 @@ static void on_due(uv_timer_t *timer)
 
 		qn_unpark(b, pop);
 		if (now >= pop->deadline_ms) {
-			qn_pop_finish(b, pop, NULL);
+			qn_pop_finish(b, pop, pop->failure.code == 0 ? NULL : &pop->failure);
 		} else {
 			qn_pop_ready(b, pop);
 		}

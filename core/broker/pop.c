@@ -33,7 +33,8 @@ static bool client_gone(struct qn_pop_job *pop)
 	struct qn_job *job = &pop->job;
 
 	/* Acquire pairs with the release in qn_job_abandon(). */
-	return atomic_load_explicit(&job->gone, memory_order_acquire) || job->call->vt->peer_gone(job->call);
+	return atomic_load_explicit(&job->gone, memory_order_acquire) ||
+	       (pop->was_parked && job->call->vt->peer_gone(job->call));
 }
 
 void qn_pop_finish(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_error *e)
@@ -108,11 +109,12 @@ static void found_nothing(struct qn_broker *b, struct qn_pop_job *pop, const str
 	bool may_wait = pop->wait && !b->draining && qn_mono_ms() < pop->deadline_ms;
 
 	pop->attempts++;
+	pop->failure = e == NULL ? (struct qn_error){0} : *e;
 	if (e != NULL && (!e->retryable || !may_wait)) {
 		qn_pop_finish(b, pop, e);
 		return;
 	}
-	if (r != NULL && e == NULL && (pop->epoch != qn_gate_epoch(pop) || (r->contended && pop->attempts < 4))) {
+	if (r != NULL && (pop->epoch != qn_gate_epoch(pop) || (r->contended && pop->attempts < 4))) {
 		/* Work appeared, or was locked, while we looked. */
 		if (may_wait || r->contended) {
 			qn_pop_ready(b, pop);
@@ -124,6 +126,11 @@ static void found_nothing(struct qn_broker *b, struct qn_pop_job *pop, const str
 		return;
 	}
 	qn_park(b, pop, next_look(b, pop, r == NULL ? 0 : r->next_due_us));
+}
+
+void qn_pop_failed(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_error *e)
+{
+	found_nothing(b, pop, NULL, e);
 }
 
 static void claimed(struct claim *c, uint32_t i)
@@ -164,7 +171,7 @@ static void claim_failed(struct claim *c, uint32_t i, const struct qn_error *e)
 			b->app->hotlist.vt->settle(b->app->hotlist.self, &g, &busy, 1, qn_now_us(), qn_mono_ms());
 		}
 	}
-	found_nothing(b, c->jobs[i], NULL, e);
+	qn_pop_failed(b, c->jobs[i], e);
 }
 
 static void claim_done(struct qn_op *op, const struct qn_error *e)
@@ -216,7 +223,7 @@ static void add(struct claim *c, struct qn_pop_job *pop)
 	uint32_t i = c->op.pop_count;
 	const struct qn_error gone = {.code = QN_CANCELED, .msg = "the client is gone"};
 
-	if (pop->was_parked && client_gone(pop)) {
+	if (client_gone(pop)) {
 		qn_pop_finish(b, pop, &gone);
 		return;
 	}

@@ -114,7 +114,7 @@ static void report(const struct run *r)
 	double s = (double)(r->end_us - r->begin_us) / 1e6;
 
 	(void)printf("pushed_per_s=%.0f popped_per_s=%.0f push_p50_us=%llu push_p99_us=%llu push_p999_us=%llu "
-	             "pop_p50_us=%llu pop_p99_us=%llu pop_p999_us=%llu pushed=%llu popped=%llu acked=%llu "
+	             "pop_p50_us=%llu pop_p99_us=%llu pop_p999_us=%llu pushed_total=%llu popped=%llu acked=%llu "
 	             "push_requests=%llu pop_requests=%llu failed=%llu lost=%llu unacked=%llu",
 	             (double)r->pushed / s, (double)r->popped_in_window / s,
 	             (unsigned long long)hist_quantile(&r->push, 0.5), (unsigned long long)hist_quantile(&r->push, 0.99),
