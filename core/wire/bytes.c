@@ -19,11 +19,14 @@ static bool make_room(struct qn_bytes *b, size_t n)
 		b->failed = true;
 		return false;
 	}
-	if (b->n + n <= b->cap) {
+	if (b->n + n <= b->cap && b->cap > 0) {
 		return true;
 	}
 	while (cap < b->n + n) {
 		cap *= 2;
+	}
+	if (b->max > 0 && cap > b->max) {
+		cap = b->max;
 	}
 	p = realloc(b->p, cap);
 	if (p == NULL) {

@@ -12,6 +12,7 @@
 
 #define LEN_BYTES 4
 #define MIN_BODY  (1 + 16 + 2)
+#define FLAGS     (QN_FRAME_TRACE | QN_FRAME_SUB | QN_FRAME_SEALED)
 
 static size_t body_size(const struct qn_frame *f)
 {
@@ -45,8 +46,10 @@ static uint8_t *put_text(uint8_t *out, struct qn_span s)
 
 void qn_frame_write(const struct qn_frame *f, uint8_t *out)
 {
-	uint32_t n = htole32((uint32_t)body_size(f));
+	size_t size = body_size(f);
+	uint32_t n = htole32((uint32_t)size);
 
+	QN_ASSERT(size <= UINT32_MAX);
 	out = put(out, &n, sizeof(n));
 	*out++ = f->flags;
 	out = put(out, f->message_id.b, 16);
@@ -63,12 +66,13 @@ void qn_frame_write(const struct qn_frame *f, uint8_t *out)
 /** The body of the frame at *at; moves *at behind it. */
 static bool body(struct qn_span raw, size_t *at, struct qn_span *out)
 {
-	const uint8_t *p = (const uint8_t *)raw.p + *at;
+	const uint8_t *p;
 	uint32_t n;
 
 	if (*at > raw.n || raw.n - *at < LEN_BYTES) {
 		return false;
 	}
+	p = (const uint8_t *)raw.p + *at;
 	memcpy(&n, p, sizeof(n));
 	n = le32toh(n);
 	if (n < MIN_BODY || n > raw.n - *at - LEN_BYTES) {
@@ -117,6 +121,10 @@ bool qn_frame_read(struct qn_span raw, size_t *at, struct qn_frame *out)
 
 	*out = (struct qn_frame){0};
 	if (!body(raw, &next, &b) || !take(&b, &out->flags, 1) || !take(&b, out->message_id.b, 16)) {
+		return false;
+	}
+	/* A flag from the future changes the layout of what follows. */
+	if ((out->flags & ~FLAGS) != 0) {
 		return false;
 	}
 	if ((out->flags & QN_FRAME_TRACE) != 0 && !take(&b, out->trace_id.b, 16)) {

@@ -27,9 +27,10 @@ struct qn_frame {
 
 /** Bytes the frame takes. */
 size_t qn_frame_size(const struct qn_frame *f);
-/** Writes exactly qn_frame_size(f) bytes. */
+/** Writes exactly qn_frame_size(f) bytes; texts of at most QN_FRAME_TXN_MAX, a body below 4 GiB. */
 void qn_frame_write(const struct qn_frame *f, uint8_t *out);
-/** Reads the frame at *at of raw, whose spans then point into raw, and moves *at behind it. */
+/** Reads the frame at *at of raw, whose spans then point into raw, and moves *at behind it. False, with *at
+ * where it was, for damage and for flags that are not ours. */
 bool qn_frame_read(struct qn_span raw, size_t *at, struct qn_frame *out) QN_MUST;
 /** Passes over one frame. */
 bool qn_frame_skip(struct qn_span raw, size_t *at) QN_MUST;

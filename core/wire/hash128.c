@@ -9,6 +9,6 @@ void qn_hash128(struct qn_span bytes, uint8_t out[16])
 {
 	XXH128_canonical_t c;
 
-	XXH128_canonicalFromHash(&c, XXH3_128bits(bytes.p, bytes.n));
+	XXH128_canonicalFromHash(&c, XXH3_128bits(bytes.n == 0 ? "" : bytes.p, bytes.n));
 	memcpy(out, c.digest, sizeof(c.digest));
 }

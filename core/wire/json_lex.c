@@ -71,6 +71,20 @@ static const char *lex_escape(const uint8_t **at, const uint8_t *end)
 	return NULL;
 }
 
+/** Behind the well-formed sequences at p: text that is not ASCII rarely comes alone. */
+static const uint8_t *sequences(const uint8_t *p, const uint8_t *end)
+{
+	while (p < end && *p >= 0x80) {
+		size_t n = qn_utf8_sequence(p, (size_t)(end - p));
+
+		if (n == 0) {
+			break;
+		}
+		p += n;
+	}
+	return p;
+}
+
 const char *qn_json_lex_string(const uint8_t **at, const uint8_t *end, bool *escaped)
 {
 	const uint8_t *p = *at + 1;
@@ -97,12 +111,11 @@ const char *qn_json_lex_string(const uint8_t **at, const uint8_t *end, bool *esc
 		} else if (*p < 0x20) {
 			return "control character in string";
 		} else {
-			size_t n = qn_utf8_sequence(p, (size_t)(end - p));
-
-			if (n == 0) {
+			p = sequences(p, end);
+			if (p < end && *p >= 0x80) {
+				*at = p;
 				return "invalid UTF-8";
 			}
-			p += n;
 		}
 	}
 }

@@ -193,8 +193,11 @@ static const uint8_t *unescape_u(const uint8_t *p, const uint8_t *end, uint8_t *
 static bool unescape(struct qn_json *j, struct qn_arena *a, struct qn_span in, struct qn_span *out)
 {
 	const uint8_t *p = in.p, *end = p + in.n;
-	uint8_t *start = qn_arena_alloc(a, in.n), *to = start;
+	uint8_t *start = qn_arena_try_alloc(a, in.n), *to = start;
 
+	if (start == NULL) {
+		return qn_json_fail(j, "out of memory");
+	}
 	while (p < end) {
 		static const char from[] = "bfnrt", into[] = "\b\f\n\r\t";
 		const uint8_t *next = memchr(p, '\\', (size_t)(end - p));

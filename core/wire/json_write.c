@@ -6,7 +6,6 @@
 #include "bytes.h"
 #include "ident.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #if defined(__SSE2__) && !defined(QN_NO_SIMD)
@@ -19,15 +18,14 @@ static size_t plain_run(const uint8_t *p, size_t n)
 	size_t i = 0;
 
 #if defined(__SSE2__) && !defined(QN_NO_SIMD)
-	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), space = _mm_set1_epi8(0x20);
+	const __m128i quote = _mm_set1_epi8('"'), slash = _mm_set1_epi8('\\'), last = _mm_set1_epi8(0x1f);
 
 	for (; i + 16 <= n; i += 16) {
 		__m128i v = _mm_loadu_si128((const __m128i *)(const void *)(p + i));
-		__m128i low = _mm_cmpeq_epi8(_mm_max_epu8(v, space), space);
+		__m128i low = _mm_cmpeq_epi8(_mm_max_epu8(v, last), last);
 		__m128i bad = _mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, slash));
 		int mask;
 
-		low = _mm_andnot_si128(_mm_cmpeq_epi8(v, space), low);
 		mask = _mm_movemask_epi8(_mm_or_si128(bad, low));
 		if (mask != 0) {
 			return i + (size_t)__builtin_ctz((unsigned)mask);

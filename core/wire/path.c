@@ -52,7 +52,7 @@ static const char *decode(struct qn_span in, bool form, struct qn_arena *a, stru
 
 bool qn_path_split(struct qn_span raw, struct qn_arena *a, struct qn_path *out, const char **why)
 {
-	const char *p = raw.p, *end = p + raw.n;
+	const char *p = raw.n == 0 ? "" : raw.p, *end = p + raw.n;
 
 	out->count = 0;
 	if (p < end && *p == '/') {
@@ -93,7 +93,7 @@ static const char *parameter(struct qn_span piece, struct qn_arena *a, struct qn
 
 bool qn_query_split(struct qn_span raw, struct qn_arena *a, struct qn_param **out, unsigned *count, const char **why)
 {
-	const char *p = raw.p, *end = p + raw.n;
+	const char *p = raw.n == 0 ? "" : raw.p, *end = p + raw.n;
 	size_t pieces = 1;
 
 	*count = 0;

@@ -7,6 +7,7 @@
 
 #include "../error.h"
 
+#include <endian.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,10 +53,11 @@ static struct contexts *contexts(void)
 	return x;
 }
 
+/** The format byte and the compressed frame, or QN_CONFLICT when that would not save a sixteenth. */
 static int compress(const uint8_t *raw, size_t n, int level, struct qn_bytes *out)
 {
 	struct contexts *x = contexts();
-	size_t bound = ZSTD_compressBound(n), before = out->n, got;
+	size_t room = n - n / 16, before = out->n, got;
 	uint8_t *at;
 
 	if (x == NULL) {
@@ -64,13 +66,14 @@ static int compress(const uint8_t *raw, size_t n, int level, struct qn_bytes *ou
 	if (x->c == NULL) {
 		x->c = ZSTD_createCCtx();
 	}
-	at = qn_bytes_grow(out, 1 + bound);
+	at = qn_bytes_grow(out, 1 + room);
 	if (x->c == NULL || at == NULL) {
 		return QN_NOMEM;
 	}
 	at[0] = QN_SEGMENT_ZSTD;
-	got = ZSTD_compressCCtx(x->c, at + 1, bound, raw, n, level);
-	if (ZSTD_isError(got) || got > n - n / 16) {
+	/* With no more room than what would be kept, zstd itself gives up on what does not compress. */
+	got = ZSTD_compressCCtx(x->c, at + 1, room, raw, n, level);
+	if (ZSTD_isError(got)) {
 		out->n = before;
 		return QN_CONFLICT;
 	}
@@ -102,8 +105,10 @@ static int seal_compressed(const struct qn_segment_part *parts, size_t count, si
 	}
 	at = raw;
 	for (size_t i = 0; i < count; i++) {
-		memcpy(at, parts[i].p, parts[i].n);
-		at += parts[i].n;
+		if (parts[i].n > 0) {
+			memcpy(at, parts[i].p, parts[i].n);
+			at += parts[i].n;
+		}
 	}
 	code = compress(raw, n, level, out);
 	free(raw);
@@ -135,10 +140,13 @@ static int decompress(struct qn_span in, size_t max, struct qn_bytes *mem, struc
 {
 	struct contexts *x = contexts();
 	unsigned long long size = ZSTD_getFrameContentSize(in.p, in.n);
+	uint32_t magic = 0;
 	size_t got;
 	uint8_t *at;
 
-	if (size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR) {
+	/* zstd takes frames that only ask to be skipped for empty ones. */
+	memcpy(&magic, in.p, in.n < sizeof(magic) ? in.n : sizeof(magic));
+	if (le32toh(magic) != ZSTD_MAGICNUMBER || size == ZSTD_CONTENTSIZE_UNKNOWN || size == ZSTD_CONTENTSIZE_ERROR) {
 		return QN_FAIL(e, QN_INVALID, "not a compressed segment");
 	}
 	if (size > max) {
@@ -167,11 +175,12 @@ static int decompress(struct qn_span in, size_t max, struct qn_bytes *mem, struc
 int qn_segment_open(struct qn_span blob, size_t max, struct qn_bytes *mem, struct qn_span *raw, struct qn_error *e)
 {
 	const uint8_t *p = blob.p;
-	struct qn_span rest = {p + 1, blob.n - 1};
+	struct qn_span rest;
 
 	if (blob.n == 0) {
 		return QN_FAIL(e, QN_INVALID, "empty segment");
 	}
+	rest = (struct qn_span){p + 1, blob.n - 1};
 	switch (p[0]) {
 	case QN_SEGMENT_RAW:
 		if (rest.n > max) {

@@ -6,11 +6,10 @@
 #include "ident.h"
 #include "text.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define SECOND_US ((int64_t)1000000)
 #define DAY_S     ((int64_t)86400)
+#define FIRST_US  (-62135596800 * SECOND_US) /* 0001-01-01T00:00:00Z */
+#define AFTER_US  (253402300800 * SECOND_US) /* 10000-01-01T00:00:00Z */
 
 /** Days since 1970-01-01 (era of 400 years, year beginning in March). */
 static int64_t days_of(int64_t y, unsigned m, unsigned d)
@@ -42,11 +41,32 @@ static void date_of(int64_t days, int64_t *y, unsigned *m, unsigned *d)
 	*y = (int64_t)yoe + era * 400 + (*m <= 2);
 }
 
+static char *put_two(char *p, unsigned v)
+{
+	p[0] = (char)('0' + v / 10);
+	p[1] = (char)('0' + v % 10);
+	return p + 2;
+}
+
+/** Four digits, or six: microseconds in 64 bits reach the year 294247. */
+static char *put_year(char *p, int64_t y)
+{
+	unsigned v = (unsigned)(y < 0 ? -y : y);
+
+	if (y < 0) {
+		*p++ = '-';
+	}
+	if (v > 9999) {
+		p = put_two(p, v / 10000);
+	}
+	return put_two(put_two(p, v / 100 % 100), v % 100);
+}
+
 size_t qn_time_format(int64_t at_us, int digits, char *out)
 {
 	int64_t s = at_us / SECOND_US, us = at_us % SECOND_US, days, rest, y;
 	unsigned m, d;
-	int n;
+	char *p;
 
 	if (us < 0) {
 		us += SECOND_US;
@@ -59,9 +79,24 @@ size_t qn_time_format(int64_t at_us, int digits, char *out)
 		days--;
 	}
 	date_of(days, &y, &m, &d);
-	n = snprintf(out, 40, "%04d-%02u-%02uT%02d:%02d:%02d.%0*dZ", (int)y, m, d, (int)(rest / 3600),
-	             (int)(rest / 60 % 60), (int)(rest % 60), digits, (int)(digits == 3 ? us / 1000 : us));
-	return n < 0 || n >= 40 ? 0 : (size_t)n;
+	p = put_year(out, y);
+	*p++ = '-';
+	p = put_two(p, m);
+	*p++ = '-';
+	p = put_two(p, d);
+	*p++ = 'T';
+	p = put_two(p, (unsigned)(rest / 3600));
+	*p++ = ':';
+	p = put_two(p, (unsigned)(rest / 60 % 60));
+	*p++ = ':';
+	p = put_two(p, (unsigned)(rest % 60));
+	*p++ = '.';
+	for (int i = 0; i < digits; i++) {
+		*p++ = (char)('0' + us / 100000);
+		us = us % 100000 * 10;
+	}
+	*p++ = 'Z';
+	return (size_t)(p - out);
 }
 
 struct cursor {
@@ -171,9 +206,10 @@ static bool parse_zone(struct cursor *c, int64_t *offset_s)
 
 static bool parse_epoch(struct qn_span text, int64_t *at_us)
 {
+	const char *p = text.p;
 	int64_t n;
 
-	if (text.n < 10 || text.n > 16 || !qn_parse_i64(text, &n) || n < 0) {
+	if (text.n < 10 || text.n > 16 || p[0] < '0' || p[0] > '9' || !qn_parse_i64(text, &n)) {
 		return false;
 	}
 	*at_us = text.n <= 11 ? n * SECOND_US : text.n <= 14 ? n * 1000 : n;
@@ -182,7 +218,8 @@ static bool parse_epoch(struct qn_span text, int64_t *at_us)
 
 bool qn_time_parse(struct qn_span text, int64_t *at_us)
 {
-	struct cursor c = {text.p, (const char *)text.p + text.n};
+	const char *p = text.n == 0 ? "" : text.p;
+	struct cursor c = {p, p + text.n};
 	int64_t days, us = 0, offset_s = 0;
 
 	if (parse_epoch(text, at_us)) {
@@ -199,6 +236,10 @@ bool qn_time_parse(struct qn_span text, int64_t *at_us)
 			return false;
 		}
 	}
-	*at_us = (days * DAY_S - offset_s) * SECOND_US + us;
+	us += (days * DAY_S - offset_s) * SECOND_US;
+	if (us < FIRST_US || us >= AFTER_US) {
+		return false;
+	}
+	*at_us = us;
 	return true;
 }
