@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define LOOK_MS      5
-#define STOP_GRACE_S 2
+#define STOP_GRACE_S 10
 
 struct look {
 	struct qn_process *p;

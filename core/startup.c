@@ -41,7 +41,7 @@ static int make_data_dir(struct qn_process *p, struct qn_error *e)
 			continue;
 		}
 		path[i] = '\0';
-		if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+		if (mkdir(path, 0711) != 0 && errno != EEXIST) {
 			return QN_FAIL(e, QN_UNAVAIL, "data_dir %s: %s", path, strerror(errno));
 		}
 		path[i] = i < n ? '/' : '\0';
@@ -131,10 +131,10 @@ static int broker_leave(struct qn_thread *t, void *arg, struct qn_error *e)
 	return QN_OK;
 }
 
-static const struct qn_mod *http_mod(const struct qn_process *p)
+static const struct qn_mod *provider_of(const struct qn_process *p, const char *kind)
 {
 	for (size_t i = 0; i < p->modules.provided_count; i++) {
-		if (strcmp(p->modules.provided[i].kind, "http") == 0) {
+		if (strcmp(p->modules.provided[i].kind, kind) == 0) {
 			return p->modules.provided[i].mod;
 		}
 	}
@@ -144,7 +144,7 @@ static const struct qn_mod *http_mod(const struct qn_process *p)
 static int listen_here(struct qn_thread *t, void *arg, struct qn_error *e)
 {
 	struct qn_process *p = arg;
-	const struct qn_mod *m = http_mod(p);
+	const struct qn_mod *m = provider_of(p, "http");
 	int rc = p->app.http.vt->listen(p->app.http.self, m->tself[slot_of(t)], e);
 
 	return rc == QN_OK ? QN_OK : fail_step(m, "listen", rc, e);
@@ -191,7 +191,7 @@ int qn_process_start(struct qn_process *p, struct qn_error *e)
 		qn_process_stop(p);
 		return rc;
 	}
-	if (p->app.http.vt->is_public(p->app.http.self)) {
+	if (provider_of(p, "auth") == NULL && p->app.http.vt->is_public(p->app.http.self)) {
 		qn_log(QN_WARN, "core.open",
 		       QN_S("why",
 		            "listening on a non-loopback address without JWT: everybody who reaches it may do everything"));
