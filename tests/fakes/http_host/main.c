@@ -20,7 +20,7 @@
 
 struct qn_service http_service;
 static const struct qn_module *module;
-static void *self;
+static void *self, *options;
 static struct qn_thread threads[THREADS_MAX];
 static unsigned thread_count = 1;
 
@@ -210,8 +210,9 @@ static void load(int argc, char **argv)
 		die("dlsym", dlerror());
 	}
 	module = entry();
+	options = read_options(argc, argv);
 	if (module->load((struct qn_mod *)(void *)&threads, &fake_host, &self, &e) != QN_OK ||
-	    module->start(self, read_options(argc, argv), &e) != QN_OK) {
+	    module->start(self, options, &e) != QN_OK) {
 		die("start", e.msg);
 	}
 }
@@ -246,6 +247,7 @@ static void finish(void)
 		thread_join(&threads[i]);
 	}
 	module->unload(self);
+	free(options);
 	(void)puts("clean");
 }
 
