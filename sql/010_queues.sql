@@ -76,7 +76,8 @@ BEGIN
 	WHERE q.id = queue_id;
 	IF p_encryption_enabled AND NOT v_was_encrypted THEN
 		-- A push reads the flag after it has its lane's lock: pushes that did not see it end before this commits.
-		PERFORM 1 FROM queen.log_partitions p WHERE p.queue_id = configure_queue_v1.queue_id ORDER BY p.id FOR UPDATE;
+		PERFORM 1 FROM queen.log_partitions p WHERE p.queue_id = configure_queue_v1.queue_id ORDER BY p.id
+		FOR NO KEY UPDATE;
 	END IF;
 	created := v_made > 0;
 	RETURN NEXT;

@@ -13,9 +13,11 @@
 CREATE OR REPLACE FUNCTION queen.match_hashes(
 	p_lane_id uuid[], p_after int8[], p_upto int8[], p_since timestamptz[], p_item_lane int4[], p_hashes bytea)
 RETURNS TABLE (item int4, lowest int8, highest int8)
-LANGUAGE sql STABLE
+LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_mergejoin = off SET jit = off
 AS $$
+BEGIN
+	RETURN QUERY
 	SELECT i.item, min(o.at), max(o.at)
 	FROM (SELECT l.lane, t.base_offset + g.i AS at, substring(t.h FROM g.i * 16 + 1 FOR 16) AS h
 		FROM unnest(p_lane_id, p_after, p_upto, p_since) WITH ORDINALITY l (id, after, upto, since, lane)
@@ -33,7 +35,8 @@ AS $$
 			(LEAST(l.upto, t.end_offset) - t.base_offset)::int4) g (i)) o
 	JOIN (SELECT u.lane, u.item::int4 AS item, substring(p_hashes FROM u.item::int4 * 16 - 15 FOR 16) AS h
 		FROM unnest(p_item_lane) WITH ORDINALITY u (lane, item)) i ON i.lane = o.lane AND i.h = o.h
-	GROUP BY i.item
+	GROUP BY i.item;
+END
 $$;
 
 -- Fills the unknown ids of the call, creating what is missing.
@@ -133,7 +136,7 @@ BEGIN
 			JOIN queen.log_partitions p ON p.id = a.id AND p.name = a.partition
 			JOIN queen.queues q ON q.id = p.queue_id AND q.tenant_id = a.tenant AND q.name = a.queue
 			ORDER BY p.id
-			FOR UPDATE OF p) l;
+			FOR NO KEY UPDATE OF p) l;
 		EXIT WHEN cardinality(v_locked) = n;
 		IF v_try = 4 THEN
 			RAISE EXCEPTION 'lanes deleted while they were being pushed to' USING ERRCODE = 'serialization_failure';
