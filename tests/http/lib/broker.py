@@ -172,6 +172,7 @@ class Brokers:
         return broker
 
     def close(self):
+        """Stop them all; returns what was wrong with any of them over the whole session."""
         for broker in self.running.values():
             try:
                 if broker.running():
@@ -180,4 +181,4 @@ class Brokers:
                 self.faults.append(str(fault))
             finally:
                 broker.reap()
-        assert not self.faults, "\n\n".join(self.faults)
+        return self.faults

@@ -22,10 +22,10 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session")
-def brokers():
+def brokers(request):
     made = Brokers()
     yield made
-    made.close()
+    request.config.broker_faults = made.close()
 
 
 @pytest.fixture
@@ -113,6 +113,19 @@ def name():
 @pytest.fixture
 def q(name):
     return name()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """Shared brokers are stopped by now: a fault of theirs fails the session, whatever the tests said."""
+    if getattr(session.config, "broker_faults", None):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    for fault in getattr(config, "broker_faults", None) or ():
+        terminalreporter.section("broker fault", red=True)
+        terminalreporter.write_line(fault)
 
 
 @pytest.hookimpl(hookwrapper=True)

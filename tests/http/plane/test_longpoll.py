@@ -58,7 +58,7 @@ def test_a_push_wakes_a_parked_pop_of_a_known_group(api, q, route):
 def test_a_label_that_no_queue_has_yet(api, name):
     ns = name("ns")
     call = api.park(namespace=ns, task="mail", consumerGroup="g", subscriptionMode="all")
-    other = api.park(task=ns, consumerGroup="g")
+    other = api.park(task=ns, consumerGroup="g", subscriptionMode="all")
     api.send(f"{ns}.other", "not this")
     api.send(f"{ns}.mail.eu", "this")
     answer = woken(api, call)
