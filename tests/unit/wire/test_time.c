@@ -39,11 +39,11 @@ static void formats(void **state)
 	formatted(INT64_MIN, 6, "-290308-12-21T19:59:05.224192Z");
 }
 
-/** Every 40,009,999,999,999 microseconds of all years: as gmtime_r says, and back. */
+/** Instants some 45 days apart through all years: as gmtime_r says, and back. */
 static void agrees_with_the_c_library(void **state)
 {
 	(void)state;
-	for (int64_t at = FIRST_US; at <= LAST_US; at += INT64_C(40009999999)* 97) {
+	for (int64_t at = FIRST_US; at <= LAST_US; at += INT64_C(3880969999903)) {
 		int64_t back = 0, s = at / US - (at % US < 0 ? 1 : 0);
 		time_t t = (time_t)s;
 		struct tm tm;
