@@ -210,6 +210,8 @@ void qn_pg_embedded_stop(struct qn_pg_embedded *s)
 	signal_and_wait_locked(s, SIGKILL, QUICK_STOP_MS);
 	pthread_mutex_unlock(&s->mutex);
 	pthread_join(s->thread, NULL);
+	/* The log collector ends a little after the postmaster. */
+	(void)qn_pg_wait_processes(s->cluster.data, QUICK_STOP_MS);
 	pthread_mutex_destroy(&s->mutex);
 	pthread_cond_destroy(&s->changed);
 	qn_pg_cluster_close(&s->cluster);
