@@ -21,10 +21,6 @@
 static void context_dispose(h2o_context_t *ctx)
 {
 	h2o_globalconf_t *conf = ctx->globalconf;
-	/* h2o leaves this one linked after a graceful shutdown, and then asserts. */
-	if (h2o_timeout_is_linked(&ctx->http2._graceful_shutdown_timeout)) {
-		h2o_timeout_unlink(&ctx->http2._graceful_shutdown_timeout);
-	}
 	for (size_t i = 0; conf->hosts[i] != NULL; i++) {
 		for (size_t k = 0; k < conf->hosts[i]->paths.size; k++) {
 			h2o_context_dispose_pathconf_context(ctx, &conf->hosts[i]->paths.entries[k]);
@@ -48,6 +44,9 @@ static void context_dispose(h2o_context_t *ctx)
 		}
 	}
 	free(ctx->storage.entries);
+	if (ctx->_timestamp_cache.value != NULL) {
+		h2o_mem_release_shared(ctx->_timestamp_cache.value);
+	}
 	h2o_multithread_unregister_receiver(ctx->queue, &ctx->receivers.hostinfo_getaddr);
 	h2o_multithread_destroy_queue(ctx->queue);
 }
@@ -140,6 +139,11 @@ void http_thread_drain(void *self, struct qn_thread *thread, void *tself)
 	t->is_draining = true;
 	http_listen_close(t);
 	h2o_context_request_shutdown(&t->ctx);
+	/* Its second step would cut uploads after 1 s, and its timer makes h2o assert at the end. The sweep
+	 * closes each connection when its last stream is done. */
+	if (h2o_timeout_is_linked(&t->ctx.http2._graceful_shutdown_timeout)) {
+		h2o_timeout_unlink(&t->ctx.http2._graceful_shutdown_timeout);
+	}
 	(void)uv_timer_start(&t->sweep, on_sweep, SWEEP_MIN_MS, SWEEP_MIN_MS);
 	sweep_all(t);
 }

@@ -55,7 +55,7 @@ class Server:
         code = self.process.wait(timeout=30)
         for reader in self.readers:
             reader.join()
-        assert code == 0 and self.lines[-1] == "clean" and not self.stderr, (code, self.lines[-3:], self.stderr[:40])
+        assert code == 0 and self.lines[-1] == "clean" and not self.stderr, (code, self.lines[-3:], "\n".join(self.stderr[:60]))
         return self.lines
 
 

@@ -97,6 +97,7 @@ class H2:
         self.done = set()
         self.goaway = None
         self.is_eof = False
+        self.input = b""
         if sock is None:
             self.h2.initiate_connection()
             self.flush()
@@ -121,7 +122,19 @@ class H2:
         if not data:
             self.is_eof = True
             return False
-        for event in self.h2.receive_data(data):
+        self.input += data
+        while len(self.input) >= 9 and len(self.input) >= 9 + int.from_bytes(self.input[:3], "big"):
+            size = 9 + int.from_bytes(self.input[:3], "big")
+            frame, self.input = self.input[:size], self.input[size:]
+            self._take(frame)
+        try:
+            self.flush()
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        return True
+
+    def _take(self, frame):
+        for event in self.h2.receive_data(frame):
             stream = getattr(event, "stream_id", None)
             if isinstance(event, h2.events.ResponseReceived):
                 self.answers[stream] = Answer(int(dict(event.headers)[":status"]), dict(event.headers), b"")
@@ -134,11 +147,8 @@ class H2:
                 self.resets[stream] = event.error_code
             elif isinstance(event, h2.events.ConnectionTerminated):
                 self.goaway = event.error_code
-        try:
-            self.flush()
-        except (ConnectionResetError, BrokenPipeError):
-            pass
-        return True
+                # The library stops listening here; open streams still get their answers.
+                self.h2.state_machine.state = h2.connection.ConnectionState.CLIENT_OPEN
 
     def wait(self, stream):
         while stream not in self.done and stream not in self.resets:
