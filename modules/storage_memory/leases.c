@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Leases by themselves: holding, ending, extending, giving back; and dead letters, which end one.
+ *
+ * A lease ends by an ack (remembered, so that its repetition can be told), by being given back, or by
+ * nobody doing anything: an expired one stays on record until the next claim takes the batch.
+ */
+#include "memory.h"
+
+#include <string.h>
+
+bool qn_mem_lease_is(const struct qn_mem_lease *l, struct qn_span id)
+{
+	return l->n > 0 && l->n == id.n && memcmp(l->text, id.p, id.n) == 0;
+}
+
+bool qn_mem_is_leased(const struct qn_mem_cursor *c, int64_t now_us)
+{
+	return c->lease.n > 0 && c->lease_expires_at_us > now_us;
+}
+
+bool qn_mem_has_more(const struct qn_mem_lane *l, const struct qn_mem_cursor *c, int64_t now_us)
+{
+	return l->last_offset > c->committed && !qn_mem_is_leased(c, now_us);
+}
+
+void qn_mem_lease_set(struct qn_mem_cursor *c, struct qn_span id)
+{
+	c->lease.n = id.n < sizeof(c->lease.text) ? id.n : sizeof(c->lease.text);
+	memcpy(c->lease.text, id.p, c->lease.n);
+}
+
+void qn_mem_lease_drop(struct qn_mem_cursor *c)
+{
+	c->lease.n = 0;
+	c->lease_expires_at_us = 0;
+	c->batch_end = -1;
+}
+
+void qn_mem_lease_end(struct qn_mem_cursor *c)
+{
+	if (c->lease.n > 0) {
+		c->last_lease = c->lease;
+	}
+	qn_mem_lease_drop(c);
+}
+
+void qn_mem_counters_reset(struct qn_mem_cursor *c)
+{
+	c->retry_count = 0;
+	c->attempt_offset = -1;
+	c->attempt_count = 0;
+}
+
+/* ---- dead letters ---------------------------------------------------------------------------- */
+
+static void file_letter(struct qn_mem *m, struct qn_mem_lane *l, const struct qn_dead_letter *d)
+{
+	const struct qn_span parts[] = {d->transaction_id, d->payload, d->error};
+	struct qn_mem_letter *letter = m->host->alloc(sizeof(*letter) + parts[0].n + parts[1].n + parts[2].n);
+	uint8_t *at = letter->bytes;
+
+	for (size_t i = 0; i < 3; i++) {
+		if (parts[i].n > 0) {
+			memcpy(at, parts[i].p, parts[i].n);
+			at += parts[i].n;
+		}
+	}
+	letter->offset = d->offset;
+	letter->count = d->count;
+	letter->retry_count = d->retry_count;
+	letter->message_id = d->message_id;
+	letter->transaction_bytes = parts[0].n;
+	letter->payload_bytes = parts[1].n;
+	letter->error_bytes = parts[2].n;
+	letter->next = l->letters;
+	l->letters = letter;
+	l->letter_count++;
+	m->used_bytes += (int64_t)parts[1].n;
+}
+
+static void dead_letter(struct qn_mem *m, struct qn_arena *a, struct qn_dead_letter *d)
+{
+	struct qn_mem_lane *l = qn_mem_lane_by_id(m, &d->tenant, &d->partition_id);
+	struct qn_mem_cursor *c = l == NULL ? NULL : qn_mem_cursor_find(m, l, d->group);
+	int64_t now_us = m->host->now_us(), end;
+
+	d->filed = d->has_more = false;
+	d->queue = d->partition = (struct qn_span){NULL, 0};
+	if (l == NULL) {
+		return;
+	}
+	d->queue = qn_mem_dup(m, a, l->queue->name);
+	d->partition = qn_mem_dup(m, a, l->name);
+	if (c == NULL) {
+		return;
+	}
+	/* An expired lease will do, as long as nobody else was given the lane. */
+	if (c->committed < d->offset && d->offset <= l->last_offset &&
+	    (d->lease_id.n == 0 || qn_mem_lease_is(&c->lease, d->lease_id))) {
+		file_letter(m, l, d);
+		d->filed = true;
+		end = d->offset + d->count - 1;
+		c->committed = end < l->last_offset ? end : l->last_offset;
+		qn_mem_lease_end(c);
+		qn_mem_counters_reset(c);
+	}
+	d->has_more = qn_mem_has_more(l, c, now_us);
+}
+
+void qn_mem_dead_letter(struct qn_mem *m, struct qn_dead_letter_op *op)
+{
+	for (uint32_t i = 0; i < op->count; i++) {
+		dead_letter(m, op->op.arena, &op->items[i]);
+	}
+}
+
+/* ---- extend, release ------------------------------------------------------------------------- */
+
+static void extend(struct qn_extend_op *op, struct qn_mem_cursor *c, int64_t now_us)
+{
+	int64_t until_us = now_us + op->seconds * QN_MEM_SECOND_US;
+
+	if (!qn_mem_lease_is(&c->lease, op->lease_id) || !qn_mem_is_leased(c, now_us)) {
+		return;
+	}
+	if (until_us > c->lease_expires_at_us) {
+		c->lease_expires_at_us = until_us;
+	}
+	if (op->renewed == 0 || c->lease_expires_at_us < op->expires_at_us) {
+		op->expires_at_us = c->lease_expires_at_us;
+	}
+	op->renewed++;
+}
+
+void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op)
+{
+	int64_t now_us = m->host->now_us();
+
+	op->renewed = 0;
+	op->expires_at_us = 0;
+	for (struct qn_mem_node *n = qn_mem_table_next(&m->lanes, NULL); n != NULL; n = qn_mem_table_next(&m->lanes, n)) {
+		struct qn_mem_lane *l = QN_MEM_OF(n, struct qn_mem_lane, by_id);
+
+		if (memcmp(&l->queue->tenant, &op->tenant, sizeof(op->tenant)) != 0) {
+			continue;
+		}
+		for (struct qn_mem_node *k = qn_mem_table_next(&l->cursors, NULL); k != NULL;
+		     k = qn_mem_table_next(&l->cursors, k)) {
+			extend(op, QN_MEM_OF(k, struct qn_mem_cursor, node), now_us);
+		}
+	}
+}
+
+void qn_mem_release(struct qn_mem *m, struct qn_release_op *op)
+{
+	op->released = 0;
+	for (uint32_t i = 0; i < op->count; i++) {
+		struct qn_mem_lane *l = qn_mem_lane_by_id(m, &op->tenant, &op->partition_ids[i]);
+		struct qn_mem_cursor *c = l == NULL ? NULL : qn_mem_cursor_find(m, l, op->group);
+
+		if (c == NULL || !qn_mem_lease_is(&c->lease, op->lease_id)) {
+			continue;
+		}
+		qn_mem_lease_drop(c);
+		/* The delivery did not happen: the next one has its number again. */
+		c->attempt_count--;
+		op->released++;
+	}
+}
