@@ -37,9 +37,19 @@ static int read_lanes(struct qn_pg_call *call, struct qn_pg_rows *r, struct qn_e
 	return qn_pg_rows_check(r, call->pool->host, qn_pg_statements[b->statement].label, e);
 }
 
+/* Class 42 is a function that is missing or wrong: no lane is to blame for it. */
 static bool is_about_data(const struct qn_error *e)
 {
-	return e->sqlstate[0] != '\0' && !e->retryable && e->code != QN_TIMEOUT && strncmp(e->sqlstate, "08", 2) != 0;
+	return e->sqlstate[0] != '\0' && !e->retryable && e->code != QN_TIMEOUT && strncmp(e->sqlstate, "08", 2) != 0 &&
+	       strncmp(e->sqlstate, "42", 2) != 0;
+}
+
+static void fail_lane(struct qn_pg_call *call, uint32_t i, const struct qn_error *e)
+{
+	struct qn_pg_pool *pool = call->pool;
+	QN_LOG(pool->host, pool->pg->mod, QN_WARN, "storage.lane_failed", QN_S("sqlstate", e->sqlstate),
+	       QN_S("error", e->msg));
+	bundle_of(call)->fail(call->op, i, e);
 }
 
 static void complete_lanes(struct qn_pg_call *call, const struct qn_error *e)
@@ -61,12 +71,12 @@ static void complete_lanes(struct qn_pg_call *call, const struct qn_error *e)
 			submit_lanes(call, 0, 1);
 			return;
 		}
-		b->fail(call->op, 0, e);
+		fail_lane(call, 0, e);
 		qn_pg_call_done(call, NULL);
 		return;
 	}
 	if (e != NULL) {
-		b->fail(call->op, call->cursor, e);
+		fail_lane(call, call->cursor, e);
 	}
 	call->cursor++;
 	if (e != NULL && !is_about_data(e)) {

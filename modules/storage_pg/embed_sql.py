@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes a C file that holds the SQL files given, in lexical order of their names, with their SHA-256."""
+"""Writes a C file that holds the SQL files of a folder, in lexical order, with their SHA-256, and a depfile."""
+import glob
 import hashlib
 import os
 import sys
 
 
-def main(out_path, sources):
+def main(out_path, dep_path, folder):
+    sources = glob.glob(os.path.join(folder, "*.sql"))
+    with open(dep_path, "w", encoding="utf-8") as dep:
+        # The folder itself too: a new file changes it.
+        dep.write("%s: %s\n" % (out_path, " ".join([folder] + sources)))
     with open(out_path, "w", encoding="utf-8") as out:
         out.write('/* Generated from sql/. */\n#include "schema.h"\n\n')
         rows = []
@@ -20,4 +25,4 @@ def main(out_path, sources):
         out.write("\nconst struct qn_pg_sql_file qn_pg_sql_files[] = {\n%s\t{0}};\n" % "".join(rows))
 
 
-main(sys.argv[1], sys.argv[2:])
+main(*sys.argv[1:])

@@ -109,7 +109,7 @@ static void arena_destroy(struct qn_arena *a)
 	arenas--;
 }
 
-static int set_error(struct qn_error *e, const char *file, int line, int code, const char *fmt, ...)
+static QN_FMT(5, 6) int set_error(struct qn_error *e, const char *file, int line, int code, const char *fmt, ...)
 {
 	if (e != NULL && e->code == 0) {
 		va_list ap;
