@@ -182,7 +182,7 @@ static bool is_stalled(struct http_conn *c)
 static void sweep_call(struct http_conn *c)
 {
 	struct pollfd p = {.fd = c->fd, .events = POLLRDHUP};
-	if (poll(&p, 1, 0) <= 0) {
+	if (poll(&p, 1, 0) <= 0 && !c->has_eof) {
 		return;
 	}
 	atomic_store(&c->call->is_gone, true);
