@@ -16,7 +16,7 @@
 
 #define ALIGN      16
 #define BLOCK_SIZE 8192
-#define BLOCK_MAX  (SIZE_MAX / 2)
+#define BLOCK_MAX  (SIZE_MAX / 4)
 
 struct block {
 	alignas(ALIGN) struct block *next;

@@ -269,6 +269,8 @@ static int visit(struct qn_composition *c, struct qn_mod *m, size_t *placed, con
 		return QN_OK;
 	}
 	if (m->mark == 1) {
+		/* Under way means that a step before this one is at it. */
+		QN_ASSERT(before != NULL);
 		print_chain(before, m, chain, sizeof(chain));
 		return QN_FAIL(e, QN_CONFLICT, "circular need: %s", chain);
 	}
@@ -291,7 +293,7 @@ static int visit(struct qn_composition *c, struct qn_mod *m, size_t *placed, con
 int qn_compose_resolve(struct qn_composition *c, struct qn_app *app, struct qn_error *e)
 {
 	size_t placed = 0;
-	struct qn_service s[6];
+	struct qn_service s[6] = {0};
 	int rc = QN_OK;
 
 	for (size_t i = 0; i < c->count && rc == QN_OK; i++) {

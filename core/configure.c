@@ -35,7 +35,7 @@ int qn_process_read(const struct qn_process *p, struct qn_conf *conf, struct qn_
 	return rc == QN_OK ? qn_table_fill(&qn_core_table, conf, core, e) : rc;
 }
 
-int qn_process_configure(struct qn_process *p, struct qn_error *e)
+static int configure(struct qn_process *p, struct qn_error *e)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	int rc = qn_process_read(p, &p->conf, &p->app.options, e);
@@ -52,7 +52,7 @@ int qn_process_configure(struct qn_process *p, struct qn_error *e)
 
 int qn_process_compose(struct qn_process *p, struct qn_error *e)
 {
-	int rc = qn_process_configure(p, e);
+	int rc = configure(p, e);
 
 	if (rc != QN_OK) {
 		return rc;

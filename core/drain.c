@@ -23,11 +23,6 @@ struct look {
 	uint64_t busy;
 };
 
-static unsigned slot_of(const struct qn_thread *t)
-{
-	return qn_thread_kind(t) == QN_THREAD_ENGINE ? 0 : qn_thread_index(t) + 1;
-}
-
 static int drain_here(struct qn_thread *t, void *arg, struct qn_error *e)
 {
 	struct qn_process *p = arg;
@@ -37,7 +32,7 @@ static int drain_here(struct qn_thread *t, void *arg, struct qn_error *e)
 		struct qn_mod *m = p->modules.order[i - 1];
 
 		if (m->d.drain != NULL) {
-			m->d.drain(m->self, t, m->tself[slot_of(t)]);
+			m->d.drain(m->self, t, m->tself[qn_mod_slot(t)]);
 		}
 	}
 	if (qn_thread_kind(t) == QN_THREAD_ENGINE) {
@@ -66,7 +61,7 @@ static int look_io(struct qn_thread *t, void *arg, struct qn_error *e)
 		const struct qn_provided *provided = &look->p->modules.provided[i];
 
 		if (provided->service.vt == &app->http.vt->head) {
-			look->busy += app->http.vt->connections(app->http.self, provided->mod->tself[slot_of(t)]);
+			look->busy += app->http.vt->connections(app->http.self, provided->mod->tself[qn_mod_slot(t)]);
 		}
 	}
 	return QN_OK;

@@ -111,7 +111,7 @@ static void host_free(void *p)
 	free(p);
 }
 
-static int host_error(struct qn_error *e, const char *file, int line, int code, const char *fmt, ...)
+static int QN_FMT(5, 6) host_error(struct qn_error *e, const char *file, int line, int code, const char *fmt, ...)
 {
 	char text[sizeof(e->msg)];
 	va_list args;

@@ -19,7 +19,6 @@ struct qn_module_want {
 	const char *kind;
 };
 
-/** Slot of a thread: the engine is 0, I/O thread i is i + 1. */
 struct qn_mod {
 	struct qn_module d; /* a copy, zero beyond what the module was built with */
 	struct qn_composition *all;
@@ -28,6 +27,7 @@ struct qn_mod {
 	void *options; /* d.options_size bytes */
 	bool is_loaded, is_started;
 	uint8_t mark; /* of the ordering walk */
+	/* by qn_mod_slot() */
 	bool on_thread[QN_IO_THREADS_MAX + 1];
 	void *tself[QN_IO_THREADS_MAX + 1];
 };
@@ -49,6 +49,12 @@ struct qn_composition {
 	struct qn_mod *loading; /* whose load() is running */
 	bool is_resolved;
 };
+
+/** Slot of a thread in a module's arrays: the engine is 0, I/O thread i is i + 1. */
+static inline unsigned qn_mod_slot(const struct qn_thread *t)
+{
+	return qn_thread_kind(t) == QN_THREAD_ENGINE ? 0 : qn_thread_index(t) + 1;
+}
 
 /* loader.c */
 /** Opens the file and checks it against the ABI; *out is a full-size copy. Nothing of it has run yet. */

@@ -31,9 +31,7 @@ int qn_arguments_parse(int argc, char **argv, const char **sets, struct qn_argum
 int qn_arguments_answer(struct qn_process *p);
 
 /* configure.c */
-/** Reads every source and fills p->app.options. */
-int qn_process_configure(struct qn_process *p, struct qn_error *e) QN_MUST;
-/** The same for a fresh conf in p's arena, without touching p. */
+/** Reads every source into an empty conf, whose arena becomes p's, and the [core] options. */
 int qn_process_read(const struct qn_process *p, struct qn_conf *conf, struct qn_core_options *core,
                     struct qn_error *e) QN_MUST;
 /** Configures, loads, validates and resolves; starts nothing. */

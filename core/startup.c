@@ -21,11 +21,6 @@
 
 struct qn_app *qn_app;
 
-static unsigned slot_of(const struct qn_thread *t)
-{
-	return qn_thread_kind(t) == QN_THREAD_ENGINE ? 0 : qn_thread_index(t) + 1;
-}
-
 static int make_data_dir(struct qn_process *p, struct qn_error *e)
 {
 	const char *dir = p->app.options.data_dir;
@@ -80,7 +75,7 @@ static int start_modules(struct qn_process *p, struct qn_error *e)
 static int thread_enter(struct qn_thread *t, void *arg, struct qn_error *e)
 {
 	struct qn_process *p = arg;
-	unsigned slot = slot_of(t);
+	unsigned slot = qn_mod_slot(t);
 
 	for (size_t i = 0; i < p->modules.count; i++) {
 		struct qn_mod *m = p->modules.order[i];
@@ -97,7 +92,7 @@ static int thread_enter(struct qn_thread *t, void *arg, struct qn_error *e)
 static int thread_leave(struct qn_thread *t, void *arg, struct qn_error *e)
 {
 	struct qn_process *p = arg;
-	unsigned slot = slot_of(t);
+	unsigned slot = qn_mod_slot(t);
 
 	(void)e;
 	for (size_t i = p->modules.count; i > 0; i--) {
@@ -145,7 +140,7 @@ static int listen_here(struct qn_thread *t, void *arg, struct qn_error *e)
 {
 	struct qn_process *p = arg;
 	const struct qn_mod *m = provider_of(p, "http");
-	int rc = p->app.http.vt->listen(p->app.http.self, m->tself[slot_of(t)], e);
+	int rc = p->app.http.vt->listen(p->app.http.self, m->tself[qn_mod_slot(t)], e);
 
 	return rc == QN_OK ? QN_OK : fail_step(m, "listen", rc, e);
 }
