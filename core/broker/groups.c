@@ -96,6 +96,8 @@ static void registered(struct qn_op *op, const struct qn_error *e)
 		qn_log(QN_WARN, "group.register_failed", QN_SP("queue", r->queue), QN_SP("group", r->group),
 		       QN_S("error", e->msg), QN_S("sqlstate", e->sqlstate));
 	}
+	/* Before the pops go on: they ask again whether their group is known. */
+	r->until_ms = e == NULL ? qn_mono_ms() + BELIEVED_MS : 0;
 	for (struct qn_list *node = qn_list_pop_front(&r->waiting); node != NULL;
 	     node = qn_list_pop_front(&r->waiting)) {
 		struct qn_pop_job *pop = QN_CONTAINER(node, struct qn_pop_job, link);
@@ -106,13 +108,11 @@ static void registered(struct qn_op *op, const struct qn_error *e)
 			qn_pop_ready(b, pop);
 		}
 	}
-	if (e != NULL || r->forgotten || b->stopping) {
-		destroy(r);
-		return;
-	}
-	r->until_ms = qn_mono_ms() + BELIEVED_MS;
 	qn_arena_destroy(r->op.op.arena);
 	r->op.op.arena = NULL;
+	if (e != NULL || r->forgotten || b->stopping) {
+		destroy(r);
+	}
 }
 
 static void start(const struct qn_app *app, struct qn_op *op)
