@@ -198,7 +198,7 @@ BEGIN
 	)
 	SELECT r.lane - 1, r.released AND r.batch_end >= 0, r.now_at,
 		r.last_offset > GREATEST(r.now_at, r.log_start - 1) AND (r.released OR NOT r.held), r.queue, r.partition,
-		r.outcomes, r.reasons, CASE WHEN r.act = 4 THEN r.poison_item END, CASE WHEN r.act = 4 THEN r.signal_at END,
+		r.outcomes, r.reasons, CASE WHEN r.act = 4 THEN r.poison_item::int4 END, CASE WHEN r.act = 4 THEN r.signal_at END,
 		CASE WHEN r.act = 4 THEN r.retries END, b.base_offset, (b.end_offset - b.base_offset + 1)::int4,
 		queen.to_us(b.created_at), b.blob
 	FROM result r
