@@ -55,7 +55,9 @@ static struct qn_span copy(char **at, struct qn_span s)
 {
 	struct qn_span out = {*at, s.n};
 
-	memcpy(*at, s.p, s.n);
+	if (s.n > 0) {
+		memcpy(*at, s.p, s.n);
+	}
 	*at += s.n;
 	return out;
 }
