@@ -215,6 +215,14 @@ bool qn_ack_parse(struct qn_call *c, bool batch, const struct qn_ack_input **out
 		qn_call_bad_body(c, &p.j);
 		return false;
 	}
+	if (p.top.value[F_GROUP].n > 0) {
+		const char *why = qn_name_group(p.top.value[F_GROUP]);
+
+		if (why != NULL) {
+			qn_call_error(c, 400, "bad body: consumerGroup: %s", why);
+			return false;
+		}
+	}
 	inputs = qn_arena_zalloc(c->arena, (p.count + 1) * sizeof(*inputs));
 	for (uint32_t i = 0; i < p.count; i++) {
 		if (!build(&p, i, &inputs[i])) {

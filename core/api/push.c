@@ -26,6 +26,7 @@ struct parse {
 	struct qn_json j;
 	struct raw_item *items;
 	uint32_t count, cap;
+	const char *name; /* the item's name being read, for its error */
 };
 
 static bool once(struct parse *p, bool *seen, const char *message)
@@ -37,8 +38,19 @@ static bool once(struct parse *p, bool *seen, const char *message)
 	return true;
 }
 
-/** A string or null; *is_set stays false for null. */
-static bool optional_string(struct parse *p, struct qn_span *out, bool *is_set)
+/** A name of the last item; p->name stays set when it is not well-formed. */
+static bool name_string(struct parse *p, const char *name, struct qn_span *out)
+{
+	p->name = name;
+	if (!qn_json_string(&p->j, p->c->arena, out)) {
+		return false;
+	}
+	p->name = NULL;
+	return true;
+}
+
+/** A name or null; *is_set stays false for null. */
+static bool optional_name(struct parse *p, const char *name, struct qn_span *out, bool *is_set)
 {
 	*is_set = false;
 	if (qn_json_peek(&p->j) == QN_JSON_NULL) {
@@ -48,7 +60,7 @@ static bool optional_string(struct parse *p, struct qn_span *out, bool *is_set)
 		return qn_json_fail(&p->j, "invalid type: expected a string or null");
 	}
 	*is_set = true;
-	return qn_json_string(&p->j, p->c->arena, out);
+	return name_string(p, name, out);
 }
 
 static bool trace_id(struct parse *p, struct raw_item *it)
@@ -86,15 +98,15 @@ static bool item_field(struct parse *p, struct raw_item *it, struct qn_span key,
 		if (qn_json_peek(&p->j) != QN_JSON_STRING) {
 			return qn_json_fail(&p->j, "invalid type: `queue` must be a string");
 		}
-		return qn_json_string(&p->j, p->c->arena, &it->queue);
+		return name_string(p, "queue", &it->queue);
 	}
 	if (key_is(key, "partition")) {
 		return once(p, partition_seen, "duplicate field `partition`") &&
-		       optional_string(p, &it->partition, &it->has_partition);
+		       optional_name(p, "partition", &it->partition, &it->has_partition);
 	}
 	if (key_is(key, "transactionId")) {
 		return once(p, transaction_seen, "duplicate field `transactionId`") &&
-		       optional_string(p, &it->transaction_id, &it->has_transaction);
+		       optional_name(p, "transactionId", &it->transaction_id, &it->has_transaction);
 	}
 	if (key_is(key, "payload")) {
 		return once(p, &it->has_payload, "duplicate field `payload`") && qn_json_skip(&p->j, &it->payload);
@@ -376,7 +388,14 @@ void qn_api_push(struct qn_call *c)
 
 	qn_json_init(&p.j, c->http->body);
 	if (!parse_body(&p)) {
-		qn_call_bad_body(c, &p.j);
+		if (p.name != NULL) {
+			char text[128];
+
+			qn_call_error(c, 400, "bad body: %s of item %u: %s", p.name, p.count - 1,
+			              qn_json_error(&p.j, text, sizeof(text)));
+		} else {
+			qn_call_bad_body(c, &p.j);
+		}
 		return;
 	}
 	if (p.count == 0) {
