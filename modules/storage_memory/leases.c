@@ -164,7 +164,9 @@ void qn_mem_release(struct qn_mem *m, struct qn_release_op *op)
 		}
 		qn_mem_lease_drop(c);
 		/* The delivery did not happen: the next one has its number again. */
-		c->attempt_count--;
+		if (c->attempt_count > 0) {
+			c->attempt_count--;
+		}
 		op->released++;
 	}
 }

@@ -97,10 +97,11 @@ static void fill_queue(struct qn_mem *m, struct qn_arena *a, const struct qn_mem
 static void fill_lane(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_lane *l, struct qn_lane_row *row)
 {
 	struct counts c = count_lane(l, m->host->now_us());
+	int64_t done = c.total - c.pending - l->letter_count;
 
 	*row = (struct qn_lane_row){.id = l->id, .name = qn_mem_dup(m, a, l->name), .created_at_us = l->created_at_us,
 	                            .total = c.total, .pending = c.pending, .processing = c.processing,
-	                            .completed = c.total - c.pending, .dead_letter = l->letter_count,
+	                            .completed = done > 0 ? done : 0, .dead_letter = l->letter_count,
 	                            .newest_at_us = l->newest_at_us};
 	if (c.pending > 0) {
 		row->oldest_pending_at_us = l->segments[qn_mem_segment_at(l, c.slowest + 1)]->created_at_us;
