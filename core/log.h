@@ -12,12 +12,12 @@ bool qn_log_enabled(enum qn_level level);
 /** module: "core", "storage_pg", ... Repeats of one event are limited: 10, then one a second with dropped=N. */
 void qn_log_write(const char *module, enum qn_level level, const char *event, const struct qn_kv *kv, size_t n);
 
-#define qn_log(level, event, ...)                                                                     \
-	do {                                                                                          \
-		if (qn_log_enabled(level)) {                                                          \
-			const struct qn_kv qn_kv_[] = {__VA_ARGS__};                                  \
+#define qn_log(level, event, ...)                                                                           \
+	do {                                                                                                \
+		if (qn_log_enabled(level)) {                                                                \
+			const struct qn_kv qn_kv_[] = {__VA_ARGS__};                                        \
 			qn_log_write("core", (level), (event), qn_kv_, sizeof(qn_kv_) / sizeof(qn_kv_[0])); \
-		}                                                                                     \
+		}                                                                                           \
 	} while (0)
 
 #endif

@@ -115,10 +115,14 @@ static void fill_units(struct ack_call *a, struct qn_arena *arena)
 static const char *outcome_name(enum qn_ack_outcome o)
 {
 	static const char *const names[] = {
-	        [QN_OUT_COMPLETED] = "completed", [QN_OUT_NOOP] = "noop",
-	        [QN_OUT_RETRIED] = "retried",     [QN_OUT_FAILED] = "failed",
-	        [QN_OUT_DEAD_LETTERED] = "dead_lettered", [QN_OUT_DROPPED] = "dropped",
-	        [QN_OUT_REDELIVERED] = "redelivered",     [QN_OUT_REJECTED] = "rejected",
+		[QN_OUT_COMPLETED] = "completed",
+		[QN_OUT_NOOP] = "noop",
+		[QN_OUT_RETRIED] = "retried",
+		[QN_OUT_FAILED] = "failed",
+		[QN_OUT_DEAD_LETTERED] = "dead_lettered",
+		[QN_OUT_DROPPED] = "dropped",
+		[QN_OUT_REDELIVERED] = "redelivered",
+		[QN_OUT_REJECTED] = "rejected",
 	};
 
 	return names[o];
@@ -127,14 +131,14 @@ static const char *outcome_name(enum qn_ack_outcome o)
 static const char *reason_text(enum qn_ack_reason r)
 {
 	static const char *const texts[] = {
-	        [QN_ACK_BAD_LEASE] = "invalid or expired lease",
-	        [QN_ACK_NO_CONSUMER] = "consumer not found",
-	        [QN_ACK_UNRESOLVABLE] = "unresolvable: transaction not in the ack window (hash purged or never "
-	                                "pushed); if leased, the message redelivers",
-	        [QN_ACK_COMMITTED] = "already committed: the cursor moved past this message before this ack",
-	        [QN_ACK_NO_BATCH] = "no leased batch",
-	        [QN_ACK_STORAGE] = "ack flush failed; lease will expire and redeliver",
-	        [QN_ACK_DLQ_REJECTED] = "dlq rejected",
+		[QN_ACK_BAD_LEASE] = "invalid or expired lease",
+		[QN_ACK_NO_CONSUMER] = "consumer not found",
+		[QN_ACK_UNRESOLVABLE] = "unresolvable: transaction not in the ack window (hash purged or never "
+					"pushed); if leased, the message redelivers",
+		[QN_ACK_COMMITTED] = "already committed: the cursor moved past this message before this ack",
+		[QN_ACK_NO_BATCH] = "no leased batch",
+		[QN_ACK_STORAGE] = "ack flush failed; lease will expire and redeliver",
+		[QN_ACK_DLQ_REJECTED] = "dlq rejected",
 	};
 
 	return texts[r];

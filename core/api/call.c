@@ -37,7 +37,6 @@ static void on_gone(struct qn_http_call *http)
 	}
 }
 
-
 struct qn_call *qn_call_create(struct qn_http_call *http)
 {
 	struct qn_arena *a = qn_arena_create();

@@ -17,10 +17,10 @@ struct qn_call {
 	struct qn_http_call *http;
 	struct qn_arena *arena;
 	struct qn_uuid tenant;
-	struct qn_path path;   /* decoded, in the arena */
-	struct qn_span query;  /* raw, in the arena */
-	struct qn_job *job;    /* on its way, or NULL */
-	bool gone;             /* nobody waits; method, target and body are not valid any more */
+	struct qn_path path;  /* decoded, in the arena */
+	struct qn_span query; /* raw, in the arena */
+	struct qn_job *job;   /* on its way, or NULL */
+	bool gone;            /* nobody waits; method, target and body are not valid any more */
 };
 
 /** Ties a call to the request. */

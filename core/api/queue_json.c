@@ -2,7 +2,6 @@
 /* Writing queue options; the names come from the one table in qn/queue.h. */
 #include "queue_json.h"
 
-
 static void put_key(struct qn_bytes *b, const char *name, bool *first)
 {
 	if (!*first) {

@@ -16,19 +16,19 @@ struct route {
 };
 
 static const struct route routes[] = {
-        {"POST", "api/v1/push", qn_api_push, false},
-        {"GET", "api/v1/pop", qn_api_pop_discovery, false},
-        {"GET", "api/v1/pop/queue/:", qn_api_pop_queue, false},
-        {"GET", "api/v1/pop/queue/:/partition/:", qn_api_pop_lane, false},
-        {"POST", "api/v1/ack", qn_api_ack, false},
-        {"POST", "api/v1/ack/batch", qn_api_ack_batch, false},
-        {"POST", "api/v1/lease/:/extend", qn_api_lease_extend, false},
-        {"POST", "api/v1/configure", qn_api_configure, false},
-        {"GET", "api/v1/resources/queues", qn_api_queue_list, true},
-        {"GET", "api/v1/resources/queues/:", qn_api_queue_get, true},
-        {"DELETE", "api/v1/resources/queues/:", qn_api_queue_delete, false},
-        {"GET", "health", qn_api_health, true},
-        {"GET", "status", qn_api_status, true},
+	{"POST", "api/v1/push", qn_api_push, false},
+	{"GET", "api/v1/pop", qn_api_pop_discovery, false},
+	{"GET", "api/v1/pop/queue/:", qn_api_pop_queue, false},
+	{"GET", "api/v1/pop/queue/:/partition/:", qn_api_pop_lane, false},
+	{"POST", "api/v1/ack", qn_api_ack, false},
+	{"POST", "api/v1/ack/batch", qn_api_ack_batch, false},
+	{"POST", "api/v1/lease/:/extend", qn_api_lease_extend, false},
+	{"POST", "api/v1/configure", qn_api_configure, false},
+	{"GET", "api/v1/resources/queues", qn_api_queue_list, true},
+	{"GET", "api/v1/resources/queues/:", qn_api_queue_get, true},
+	{"DELETE", "api/v1/resources/queues/:", qn_api_queue_delete, false},
+	{"GET", "health", qn_api_health, true},
+	{"GET", "status", qn_api_status, true},
 };
 
 #define ROUTE_COUNT (sizeof(routes) / sizeof(routes[0]))

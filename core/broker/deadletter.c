@@ -17,8 +17,7 @@
 
 #include <string.h>
 
-#define OPEN_MAX    ((size_t)256 << 20)
-
+#define OPEN_MAX ((size_t)256 << 20)
 
 struct letter {
 	struct qn_list link; /* in broker->dead_letters */
@@ -154,7 +153,8 @@ void qn_dead_letter_begin(struct qn_broker *b, struct qn_ack_unit *unit)
 	l->item.count = 1;
 	l->item.retry_count = lane->retry_count;
 	l->item.error = error_text(unit);
-	if (!lane->poison.found || uv_queue_work(qn_thread_loop(b->app->engine), &l->work, read_frame, after_read) != 0) {
+	if (!lane->poison.found ||
+	    uv_queue_work(qn_thread_loop(b->app->engine), &l->work, read_frame, after_read) != 0) {
 		reject(l, QN_ACK_DLQ_REJECTED);
 	}
 }

@@ -10,7 +10,7 @@
 /** Items of one lane that wait for a flush. In broker->push_lanes while it has any or is in flight. */
 struct qn_push_queue {
 	struct qn_map_node node;
-	struct qn_list link; /* in push_ready */
+	struct qn_list link;       /* in push_ready */
 	struct qn_uuid tenant, id; /* id nil: not known */
 	struct qn_span queue, partition;
 	struct qn_push_item *first, *last;

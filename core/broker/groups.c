@@ -64,8 +64,7 @@ static struct qn_span copy(char **at, struct qn_span s)
 
 static struct registration *create(struct qn_broker *b, const struct qn_claim_pop *w)
 {
-	struct registration *r =
-	        calloc(1, sizeof(*r) + w->queue.n + w->name_space.n + w->task.n + w->group.n);
+	struct registration *r = calloc(1, sizeof(*r) + w->queue.n + w->name_space.n + w->task.n + w->group.n);
 	char *at;
 
 	QN_ASSERT(r != NULL);

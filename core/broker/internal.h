@@ -15,8 +15,8 @@ struct qn_broker {
 	struct qn_storage_slots slots;
 	struct qn_storage_slots busy; /* operations in flight per class */
 	uint64_t jobs;                /* held */
-	bool draining; /* nothing parks any more */
-	bool stopping; /* no storage operation starts any more */
+	bool draining;                /* nothing parks any more */
+	bool stopping;                /* no storage operation starts any more */
 	/* push.c */
 	struct qn_map push_lanes;
 	struct qn_list push_ready; /* lanes with items and no flush in flight */

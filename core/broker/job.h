@@ -26,12 +26,12 @@ enum qn_job_kind {
 struct qn_job {
 	struct qn_post post;
 	enum qn_job_kind kind;
-	struct qn_thread *io;           /* its home */
+	struct qn_thread *io; /* its home */
 	struct qn_arena *arena;
-	struct qn_error error;          /* code 0: done; set by the engine */
+	struct qn_error error;              /* code 0: done; set by the engine */
 	void (*answer)(struct qn_job *job); /* on the home thread when the job comes back */
-	struct qn_http_call *call;      /* home thread only, but for http->peer_gone() */
-	_Atomic bool gone;              /* set by the home thread: nobody waits for the answer */
+	struct qn_http_call *call;          /* home thread only, but for http->peer_gone() */
+	_Atomic bool gone;                  /* set by the home thread: nobody waits for the answer */
 	/* home thread: a cancellation is on its way, the job must outlive it */
 	struct qn_post cancel;
 	bool cancel_posted, returned;
@@ -54,7 +54,7 @@ struct qn_push_item {
 	struct qn_push_item *followers; /* later items with the same hash, waiting for this one's verdict */
 	struct qn_push_job *job;
 	uint8_t hash[QN_HASH_BYTES];
-	struct qn_uuid message_id;   /* of the message stored under this transaction id */
+	struct qn_uuid message_id; /* of the message stored under this transaction id */
 	struct qn_span queue, transaction_id;
 	struct qn_span frame;
 	bool sealed;
@@ -100,15 +100,15 @@ struct qn_pop_job {
 	struct qn_claim_pop want; /* lease_id points to lease_text, or is empty */
 	char lease_text[36];
 	bool wait;
-	uint64_t deadline_ms;     /* qn_mono_ms() */
+	uint64_t deadline_ms; /* qn_mono_ms() */
 	/* engine */
 	enum qn_pop_state state;
-	struct qn_list link;      /* ready list, registration's list, or its gate group's parks */
+	struct qn_list link; /* ready list, registration's list, or its gate group's parks */
 	struct qn_heap_node due;
 	struct qn_gate *gate;
 	struct qn_gate_group *group;
-	uint64_t epoch;           /* of the gate when the running claim began */
-	uint32_t attempts;        /* claims without a delivery since the last wake */
+	uint64_t epoch;    /* of the gate when the running claim began */
+	uint32_t attempts; /* claims without a delivery since the last wake */
 	bool was_parked;
 	struct qn_error failure; /* of the latest look, while it waits for a better one */
 	/* out */
@@ -123,8 +123,8 @@ struct qn_pop_job {
 struct qn_ack_unit {
 	struct qn_list link;
 	struct qn_ack_job *job;
-	struct qn_settle_lane lane;      /* in and out */
-	struct qn_span *item_txns; /* transaction ids and error texts, for the dead letter */
+	struct qn_settle_lane lane; /* in and out */
+	struct qn_span *item_txns;  /* transaction ids and error texts, for the dead letter */
 	struct qn_span *item_errors;
 	bool dead_lettered;
 };

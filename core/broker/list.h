@@ -10,7 +10,7 @@ struct qn_list {
 	struct qn_list *next, *prev;
 };
 
-#define QN_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define QN_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void qn_list_init(struct qn_list *head)
 {

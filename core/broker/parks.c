@@ -31,7 +31,7 @@ struct qn_gate_group {
 	struct qn_list link;
 	struct qn_span name_space, task, group;
 	unsigned refs;
-	struct qn_list parked; /* of struct qn_pop_job, first come first */
+	struct qn_list parked;    /* of struct qn_pop_job, first come first */
 	struct qn_pop_job *scout; /* discovery: the waiter that was woken and is looking */
 	char names[];
 };

@@ -15,10 +15,10 @@
 
 #include <stdatomic.h>
 
-#define POPS_PER_CLAIM  16
-#define CANDIDATES_MIN  16
-#define CANDIDATES_MAX  256
-#define DUE_PAD_MS      2
+#define POPS_PER_CLAIM 16
+#define CANDIDATES_MIN 16
+#define CANDIDATES_MAX 256
+#define DUE_PAD_MS     2
 
 struct claim {
 	struct qn_claim_op op;
@@ -199,7 +199,8 @@ static bool take_candidates(struct claim *c, uint32_t i)
 	struct qn_broker *b = c->broker;
 	struct qn_claim_pop *w = &c->op.pops[i];
 	const struct qn_group_key g = {w->tenant, w->queue, w->group};
-	uint32_t n = w->max_lanes <= 0 || w->max_lanes > CANDIDATES_MAX / 8 ? CANDIDATES_MAX : (uint32_t)w->max_lanes * 8;
+	uint32_t n =
+		w->max_lanes <= 0 || w->max_lanes > CANDIDATES_MAX / 8 ? CANDIDATES_MAX : (uint32_t)w->max_lanes * 8;
 	struct qn_uuid *out;
 	enum qn_take take;
 

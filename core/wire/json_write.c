@@ -42,7 +42,7 @@ static void put_escape(struct qn_bytes *b, uint8_t c)
 {
 	static const char hex[] = "0123456789abcdef";
 	static const char *const named[0x20] = {
-	        ['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f", ['\r'] = "\\r"};
+		['\b'] = "\\b", ['\t'] = "\\t", ['\n'] = "\\n", ['\f'] = "\\f", ['\r'] = "\\r"};
 	char text[6] = {'\\', 'u', '0', '0', 0, 0};
 
 	if (c == '"' || c == '\\') {

@@ -150,7 +150,8 @@ static int find_user(struct qn_pg_cluster *c, struct qn_error *e)
 	}
 	const struct passwd *user = getpwnam("postgres");
 	if (user == NULL) {
-		return QN_ERR(c->pg->host, e, QN_INVALID, "embedded PostgreSQL does not run as root and there is no user "
+		return QN_ERR(c->pg->host, e, QN_INVALID,
+		              "embedded PostgreSQL does not run as root and there is no user "
 		              "postgres: create that user or start queend as another");
 	}
 	c->switch_user = true;
@@ -218,10 +219,15 @@ static int run_initdb(struct qn_pg_cluster *c, const char *dir, const char *pass
 	char pwfile[PATH_MAX + 16];
 	snprintf(program, sizeof(program), "%s/initdb", c->bin);
 	snprintf(pwfile, sizeof(pwfile), "--pwfile=%s", password_file);
-	const char *const argv[] = {program, "-D", dir, "-U", "postgres", "--encoding=UTF8", "--locale=C",
-	                            "--auth=scram-sha-256", pwfile, NULL};
-	const struct qn_pg_spawn s = {.argv = argv, .log_file = c->log_file, .switch_user = c->switch_user,
-	                              .uid = c->uid, .gid = c->gid, .death_signal = SIGTERM};
+	const char *const argv[] = {
+		program, "-D", dir, "-U", "postgres", "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256",
+		pwfile,  NULL};
+	const struct qn_pg_spawn s = {.argv = argv,
+	                              .log_file = c->log_file,
+	                              .switch_user = c->switch_user,
+	                              .uid = c->uid,
+	                              .gid = c->gid,
+	                              .death_signal = SIGTERM};
 	pid_t pid = qn_pg_spawn(&s);
 	int status = 0;
 	if (pid < 0 || waitpid(pid, &status, 0) != pid) {
@@ -316,8 +322,10 @@ static int check_version(struct qn_pg_cluster *c, struct qn_error *e)
 		return QN_ERR(c->pg->host, e, QN_INVALID, "embedded PostgreSQL: %s/postgres does not run", c->bin);
 	}
 	if (program != made_by) {
-		return QN_ERR(c->pg->host, e, QN_CONFLICT, "embedded PostgreSQL: %s was made by version %ld, %s has version "
-		              "%ld: set pg_bin_dir or run pg_upgrade", c->data, made_by, c->bin, program);
+		return QN_ERR(c->pg->host, e, QN_CONFLICT,
+		              "embedded PostgreSQL: %s was made by version %ld, %s has version "
+		              "%ld: set pg_bin_dir or run pg_upgrade",
+		              c->data, made_by, c->bin, program);
 	}
 	return QN_OK;
 }
@@ -448,7 +456,8 @@ int qn_pg_cluster_clear(struct qn_pg_cluster *c, struct qn_error *e)
 	if (left > 0) {
 		QN_LOG(h, c->pg->mod, QN_WARN, "storage.leftovers", QN_U("processes", left), QN_S("dir", c->data));
 		if (!end_leftovers(c, path)) {
-			return QN_ERR(h, e, QN_CONFLICT, "embedded PostgreSQL: old processes on %s do not end", c->data);
+			return QN_ERR(h, e, QN_CONFLICT, "embedded PostgreSQL: old processes on %s do not end",
+			              c->data);
 		}
 	}
 	/* Nothing runs here and we hold the lock: whatever these files say is past. */

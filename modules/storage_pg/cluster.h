@@ -15,11 +15,11 @@
 
 struct qn_pg_cluster {
 	struct qn_pg *pg;
-	int lock_fd;              /* flock on <data_dir>/queend.lock; -1 when not held */
-	char bin[PATH_MAX];       /* directory of initdb and postgres */
-	char base[PATH_MAX];      /* data_dir, resolved */
-	char data[PATH_MAX];      /* base/pg */
-	char log_file[PATH_MAX];  /* base/pg.log: what the server says before its own log opens */
+	int lock_fd;             /* flock on <data_dir>/queend.lock; -1 when not held */
+	char bin[PATH_MAX];      /* directory of initdb and postgres */
+	char base[PATH_MAX];     /* data_dir, resolved */
+	char data[PATH_MAX];     /* base/pg */
+	char log_file[PATH_MAX]; /* base/pg.log: what the server says before its own log opens */
 	char socket_dir[PATH_MAX];
 	bool socket_dir_is_temporary;
 	bool switch_user; /* we are root: the server is `uid` */

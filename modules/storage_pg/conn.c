@@ -293,7 +293,8 @@ static void on_input(struct qn_pg_conn *c)
 static void flush(struct qn_pg_conn *c)
 {
 	int rc = PQflush(c->pg);
-	if (rc < 0 || uv_poll_start(&c->watch->poll, rc == 1 ? UV_READABLE | UV_WRITABLE : UV_READABLE, on_socket) != 0) {
+	if (rc < 0 ||
+	    uv_poll_start(&c->watch->poll, rc == 1 ? UV_READABLE | UV_WRITABLE : UV_READABLE, on_socket) != 0) {
 		qn_pg_conn_lost(c, NULL);
 	}
 }

@@ -24,10 +24,10 @@ static struct qn_storage_slots slots(void *self)
 	                                 .query = (uint32_t)o->query_connections};
 }
 
-#define BIND(name, type, to)                                  \
-	static void name(void *self, struct type *op)         \
-	{                                                     \
-		to(((const struct qn_pg *)self)->pool, op);   \
+#define BIND(name, type, to)                                \
+	static void name(void *self, struct type *op)       \
+	{                                                   \
+		to(((const struct qn_pg *)self)->pool, op); \
 	}
 BIND(push, qn_push_op, qn_pg_push)
 BIND(fetch, qn_fetch_op, qn_pg_fetch)

@@ -14,16 +14,30 @@
 enum row_kind { ROW_POP, ROW_VERDICT, ROW_LANE, ROW_SLICE };
 
 enum column {
-	COL_KIND, COL_POP, COL_LANE, COL_PARTITION_ID, COL_QUEUE, COL_PARTITION, COL_FIRST_OFFSET, COL_BATCH_END,
-	COL_LAST_OFFSET, COL_AT_US, COL_N, COL_BASE_OFFSET, COL_COUNT, COL_FIRST, COL_TAKE, COL_BLOB,
+	COL_KIND,
+	COL_POP,
+	COL_LANE,
+	COL_PARTITION_ID,
+	COL_QUEUE,
+	COL_PARTITION,
+	COL_FIRST_OFFSET,
+	COL_BATCH_END,
+	COL_LAST_OFFSET,
+	COL_AT_US,
+	COL_N,
+	COL_BASE_OFFSET,
+	COL_COUNT,
+	COL_FIRST,
+	COL_TAKE,
+	COL_BLOB,
 };
 
 struct reading {
 	struct qn_pg_rows *r;
 	struct qn_claim_op *op;
 	const struct qn_host *host;
-	struct qn_claim_pop *pop;  /* of the rows being read */
-	struct qn_claimed *lane;   /* of the slices being read */
+	struct qn_claim_pop *pop; /* of the rows being read */
+	struct qn_claimed *lane;  /* of the slices being read */
 	uint32_t slices_due;
 };
 
@@ -111,7 +125,8 @@ static void allocate(struct reading *g)
 	for (uint32_t i = 0; i < g->op->pop_count; i++) {
 		struct qn_claim_pop *pop = &g->op->pops[i];
 		if (pop->verdict_count > 0) {
-			pop->verdicts = g->host->arena_alloc(g->op->op.arena, pop->verdict_count * sizeof(*pop->verdicts));
+			pop->verdicts =
+				g->host->arena_alloc(g->op->op.arena, pop->verdict_count * sizeof(*pop->verdicts));
 		}
 		if (pop->lane_count > 0) {
 			pop->lanes = g->host->arena_alloc(g->op->op.arena, pop->lane_count * sizeof(*pop->lanes));

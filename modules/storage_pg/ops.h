@@ -26,14 +26,14 @@ void qn_pg_delete(struct qn_pg_pool *pool, struct qn_delete_op *op);
 void qn_pg_list(struct qn_pg_pool *pool, struct qn_list_op *op);
 
 /** An array parameter of n elements; `value` is an expression over the index i. */
-#define QN_PG_EACH(p, type, elem, n, value)              \
-	do {                                             \
-		qn_pg_array((p), (type), (n));           \
-		for (uint32_t i = 0; i < (n); i++) {     \
-			elem((p), (value));              \
-		}                                        \
+#define QN_PG_EACH(p, type, elem, n, value)          \
+	do {                                         \
+		qn_pg_array((p), (type), (n));       \
+		for (uint32_t i = 0; i < (n); i++) { \
+			elem((p), (value));          \
+		}                                    \
 	} while (0)
 
-#define QN_PG_CONTAINER(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define QN_PG_CONTAINER(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

@@ -126,7 +126,8 @@ void qn_pg_params_fini(struct qn_pg_params *b)
 int qn_pg_params_finish(struct qn_pg_params *b, struct qn_error *e)
 {
 	if (b->failed || b->array_left > 0) {
-		return QN_ERR(b->host, e, QN_TOO_BIG, "statement parameters exceed %zu bytes or memory", QN_PG_PARAMS_MAX);
+		return QN_ERR(b->host, e, QN_TOO_BIG, "statement parameters exceed %zu bytes or memory",
+		              QN_PG_PARAMS_MAX);
 	}
 	for (int i = 0; i < b->count; i++) {
 		size_t end = b->n;

@@ -322,7 +322,8 @@ void qn_pg_pool_close(struct qn_pg_pool *pool)
 		while (pool->queues[k].head != NULL) {
 			struct qn_error e = {0};
 			struct qn_pg_call *call = pool->queues[k].head;
-			QN_ERR(pool->host, &e, QN_CANCELED, "%s: shutting down", qn_pg_statements[call->statement].label);
+			QN_ERR(pool->host, &e, QN_CANCELED, "%s: shutting down",
+			       qn_pg_statements[call->statement].label);
 			unlink_call(&pool->queues[k], call);
 			qn_pg_pool_finish(call, &e);
 		}

@@ -14,7 +14,7 @@ struct qn_pg_spawn {
 	bool switch_user;        /* run as uid and gid */
 	uid_t uid;
 	gid_t gid;
-	int death_signal;        /* sent when the calling THREAD ends; 0: none */
+	int death_signal; /* sent when the calling THREAD ends; 0: none */
 };
 
 /** Starts a program in a session of its own, with no descriptor but the log. The pid, or -errno. Any thread. */

@@ -11,8 +11,8 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <string.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LIST_MAX 2048
 

@@ -132,12 +132,16 @@ static int check_version(struct session *s, bool must_be_complete, struct qn_err
 		PQclear(res);
 	}
 	if (found > own_version()) {
-		return QN_ERR(s->pg->host, e, QN_CONFLICT, "the database's schema is version %d, this queend knows %d: "
-		              "start a newer queend", found, own_version());
+		return QN_ERR(s->pg->host, e, QN_CONFLICT,
+		              "the database's schema is version %d, this queend knows %d: "
+		              "start a newer queend",
+		              found, own_version());
 	}
 	if (must_be_complete && found < own_version()) {
-		return QN_ERR(s->pg->host, e, QN_CONFLICT, "the database's schema is version %d, this queend needs %d: "
-		              "start once with apply_schema = true", found, own_version());
+		return QN_ERR(s->pg->host, e, QN_CONFLICT,
+		              "the database's schema is version %d, this queend needs %d: "
+		              "start once with apply_schema = true",
+		              found, own_version());
 	}
 	return QN_OK;
 }
@@ -165,7 +169,8 @@ static int apply_in_transaction(struct session *s, const struct qn_pg_sql_file *
 		rc = prepare_bookkeeping(s, e);
 	}
 	if (rc == QN_OK) {
-		rc = run_with(s, f->name, "SELECT checksum FROM queen.schema_version WHERE file = $1", name, 1, &res, e);
+		rc = run_with(s, f->name, "SELECT checksum FROM queen.schema_version WHERE file = $1", name, 1, &res,
+		              e);
 	}
 	if (rc != QN_OK) {
 		return rc;
@@ -254,7 +259,8 @@ static int apply_patiently(struct session *s, const struct qn_pg_sql_file *f, st
 			}
 			return rc;
 		}
-		QN_LOG(h, s->pg->mod, QN_INFO, "storage.schema_waits", QN_S("file", f->name), QN_S("error", failed.msg));
+		QN_LOG(h, s->pg->mod, QN_INFO, "storage.schema_waits", QN_S("file", f->name),
+		       QN_S("error", failed.msg));
 		pause_ms(PAUSE_MS);
 	}
 }

@@ -32,7 +32,8 @@ const struct qn_pg_statement qn_pg_statements[QN_PG_STATEMENTS] = {
 	[QN_PG_STMT_CONFIGURE] = {"configure", CALL("configure_queue_v1", ARGS_21), QN_PG_QUERY, 2, false},
 	[QN_PG_STMT_DELETE] = {"delete_queue", CALL("delete_queue_v1", "$1, $2"), QN_PG_QUERY, 1, false},
 	[QN_PG_STMT_LIST_QUEUES] = {"list_queues", CALL("list_queues_v1", ARGS_8), QN_PG_QUERY, 28, false},
-	[QN_PG_STMT_LIST_PARTITIONS] = {"list_partitions", CALL("list_partitions_v1", "$1, $2"), QN_PG_QUERY, 10, false},
+	[QN_PG_STMT_LIST_PARTITIONS] = {"list_partitions", CALL("list_partitions_v1", "$1, $2"), QN_PG_QUERY, 10,
+                                        false},
 	[QN_PG_STMT_PING] = {"ping", "SELECT 1", QN_PG_QUERY, 1, false},
 };
 

@@ -21,13 +21,13 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define BACKOFF_MIN_MS   200
-#define BACKOFF_MAX_MS   10000
-#define STEADY_MS        60000 /* after that long the back-off starts anew */
-#define READY_TICK_MS    50
-#define READY_LOG_MS     5000
-#define FAST_STOP_MS     30000
-#define QUICK_STOP_MS    10000
+#define BACKOFF_MIN_MS 200
+#define BACKOFF_MAX_MS 10000
+#define STEADY_MS      60000 /* after that long the back-off starts anew */
+#define READY_TICK_MS  50
+#define READY_LOG_MS   5000
+#define FAST_STOP_MS   30000
+#define QUICK_STOP_MS  10000
 
 struct qn_pg_embedded {
 	struct qn_pg *pg;
@@ -35,7 +35,7 @@ struct qn_pg_embedded {
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t changed;
-	pid_t pid;      /* the postmaster; 0 when none runs */
+	pid_t pid; /* the postmaster; 0 when none runs */
 	bool stopping;
 	bool failed;    /* the first start did not succeed */
 	unsigned exits; /* uninvited ends */
@@ -53,9 +53,12 @@ static pid_t launch(struct qn_pg_embedded *s)
 	snprintf(program, sizeof(program), "%s/postgres", s->cluster.bin);
 	snprintf(socket_arg, sizeof(socket_arg), "unix_socket_directories=%s", s->cluster.socket_dir);
 	const char *const argv[] = {program, "-D", s->cluster.data, "-c", socket_arg, "-c", "listen_addresses=", NULL};
-	const struct qn_pg_spawn spawn = {.argv = argv, .log_file = s->cluster.log_file,
-	                                  .switch_user = s->cluster.switch_user, .uid = s->cluster.uid,
-	                                  .gid = s->cluster.gid, .death_signal = SIGINT};
+	const struct qn_pg_spawn spawn = {.argv = argv,
+	                                  .log_file = s->cluster.log_file,
+	                                  .switch_user = s->cluster.switch_user,
+	                                  .uid = s->cluster.uid,
+	                                  .gid = s->cluster.gid,
+	                                  .death_signal = SIGINT};
 	return qn_pg_spawn(&spawn);
 }
 
@@ -140,12 +143,14 @@ static int wait_ready(struct qn_pg_embedded *s, struct qn_error *e)
 	uint64_t log_at = from + READY_LOG_MS;
 	while (PQpingParams(keywords, values, 0) != PQPING_OK) {
 		if (gave_up(s)) {
-			return QN_ERR(s->pg->host, e, QN_UNAVAIL, "embedded PostgreSQL does not start, see %s and %s/log",
-			              s->cluster.log_file, s->cluster.data);
+			return QN_ERR(s->pg->host, e, QN_UNAVAIL,
+			              "embedded PostgreSQL does not start, see %s and %s/log", s->cluster.log_file,
+			              s->cluster.data);
 		}
 		uint64_t now = s->pg->host->mono_ms();
 		if (now >= log_at) {
-			QN_LOG(s->pg->host, s->pg->mod, QN_INFO, "storage.server_starting", QN_U("waited_ms", now - from));
+			QN_LOG(s->pg->host, s->pg->mod, QN_INFO, "storage.server_starting",
+			       QN_U("waited_ms", now - from));
 			log_at = now + READY_LOG_MS;
 		}
 		qn_pg_sleep_ms(READY_TICK_MS);

@@ -39,7 +39,8 @@ static void tcp_closed(uv_handle_t *handle)
 	if (c->closing) {
 		return;
 	}
-	(void)uv_timer_start(&c->retry, reconnect, c->failures * 25 > RETRY_MAX_MS ? RETRY_MAX_MS : c->failures * 25, 0);
+	(void)uv_timer_start(&c->retry, reconnect, c->failures * 25 > RETRY_MAX_MS ? RETRY_MAX_MS : c->failures * 25,
+	                     0);
 }
 
 static void lost(struct client *c)
@@ -222,8 +223,10 @@ static void h2_open(struct client *c)
 	(void)nghttp2_session_set_local_window_size(c->h2, 0, 0, 64 << 20);
 }
 
-#define NV(name, value) \
-	{(uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), strlen(name), strlen(value), 0}
+#define NV(name, value)                                                                                     \
+	{                                                                                                   \
+		(uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), strlen(name), strlen(value), 0 \
+	}
 
 static void h2_request(struct client *c)
 {

@@ -38,7 +38,7 @@ typedef void client_done_fn(struct client *c, int status, const char *body, size
 
 /** What an HTTP/1.1 response has told so far. */
 struct h1_parse {
-	size_t head_bytes;     /* 0: the head is not complete */
+	size_t head_bytes; /* 0: the head is not complete */
 	size_t content_length;
 	bool chunked, close;
 	int status;

@@ -271,15 +271,15 @@ static uint64_t settle(PGconn *db, const char *lease)
 {
 	const char *values[] = {lease};
 	PGresult *r = PQexecParams(
-	        db,
-	        "WITH c AS (SELECT c.partition_id, c.batch_end, c.committed, row_number() OVER () - 1 AS lane "
-	        "           FROM queen.log_consumers c WHERE c.worker_id = $1), "
-	        "h AS (SELECT c.*, substring(t.hashes FROM (16 * (c.batch_end - t.base_offset))::int + 1 FOR 16) AS hash "
-	        "      FROM c JOIN queen.log_txns t ON t.partition_id = c.partition_id "
-	        "       AND t.base_offset <= c.batch_end AND t.end_offset >= c.batch_end) "
-	        "SELECT sum(batch_end - committed), array_agg(partition_id ORDER BY lane), "
-	        "       string_agg(hash, ''::bytea ORDER BY lane), array_agg(lane::int ORDER BY lane), count(*) FROM h",
-	        1, NULL, values, NULL, NULL, 0);
+		db,
+		"WITH c AS (SELECT c.partition_id, c.batch_end, c.committed, row_number() OVER () - 1 AS lane "
+		"           FROM queen.log_consumers c WHERE c.worker_id = $1), "
+		"h AS (SELECT c.*, substring(t.hashes FROM (16 * (c.batch_end - t.base_offset))::int + 1 FOR 16) AS hash "
+		"      FROM c JOIN queen.log_txns t ON t.partition_id = c.partition_id "
+		"       AND t.base_offset <= c.batch_end AND t.end_offset >= c.batch_end) "
+		"SELECT sum(batch_end - committed), array_agg(partition_id ORDER BY lane), "
+		"       string_agg(hash, ''::bytea ORDER BY lane), array_agg(lane::int ORDER BY lane), count(*) FROM h",
+		1, NULL, values, NULL, NULL, 0);
 	uint64_t n;
 	PGresult *done;
 
@@ -290,13 +290,14 @@ static uint64_t settle(PGconn *db, const char *lease)
 	if (n > 0) {
 		const char *p[] = {PQgetvalue(r, 0, 1), lease, PQgetvalue(r, 0, 3), PQgetvalue(r, 0, 2)};
 
-		done = PQexecParams(db,
-		                    "SELECT * FROM queen.settle_v1("
-		                    "(SELECT array_agg('00000000-0000-0000-0000-000000000001'::uuid) FROM unnest($1::uuid[])), "
-		                    "$1::uuid[], (SELECT array_agg('direct'::text) FROM unnest($1::uuid[])), "
-		                    "(SELECT array_agg($2::text) FROM unnest($1::uuid[])), $3::int[], $4::bytea, "
-		                    "(SELECT array_agg(0) FROM unnest($1::uuid[])))",
-		                    4, NULL, p, NULL, NULL, 0);
+		done = PQexecParams(
+			db,
+			"SELECT * FROM queen.settle_v1("
+			"(SELECT array_agg('00000000-0000-0000-0000-000000000001'::uuid) FROM unnest($1::uuid[])), "
+			"$1::uuid[], (SELECT array_agg('direct'::text) FROM unnest($1::uuid[])), "
+			"(SELECT array_agg($2::text) FROM unnest($1::uuid[])), $3::int[], $4::bytea, "
+			"(SELECT array_agg(0) FROM unnest($1::uuid[])))",
+			4, NULL, p, NULL, NULL, 0);
 		if (PQresultStatus(done) != PGRES_TUPLES_OK) {
 			die(PQerrorMessage(db));
 		}
@@ -381,8 +382,8 @@ int main(int argc, char **argv)
 		pushed += (double)w[i].pushed / w[i].push_s;
 		consumed += (double)w[i].consumed / w[i].consume_s;
 	}
-	(void)printf("%u lanes x %u messages a call, %u connections | %.0f | %.0f | | |\n", a.lanes / a.connections, a.batch,
-	             a.connections, pushed, consumed);
+	(void)printf("%u lanes x %u messages a call, %u connections | %.0f | %.0f | | |\n", a.lanes / a.connections,
+	             a.batch, a.connections, pushed, consumed);
 	free(w);
 	return 0;
 }

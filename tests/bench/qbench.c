@@ -28,15 +28,23 @@ uint64_t now_us(void)
 }
 
 static const struct option long_options[] = {
-        {"url", required_argument, NULL, 'u'},          {"queue", required_argument, NULL, 'q'},
-        {"group", required_argument, NULL, 'g'},        {"lanes", required_argument, NULL, 'l'},
-        {"producers", required_argument, NULL, 'p'},    {"consumers", required_argument, NULL, 'c'},
-        {"batch", required_argument, NULL, 'b'},        {"pop-batch", required_argument, NULL, 'B'},
-        {"partitions", required_argument, NULL, 'P'},   {"payload-bytes", required_argument, NULL, 'y'},
-        {"seconds", required_argument, NULL, 's'},      {"lease", required_argument, NULL, 'L'},
-        {"rate", required_argument, NULL, 'r'},         {"h2", no_argument, NULL, '2'},
-        {"autoack", no_argument, NULL, 'a'},            {"verify", no_argument, NULL, 'v'},
-        {NULL, 0, NULL, 0},
+	{"url", required_argument, NULL, 'u'},
+	{"queue", required_argument, NULL, 'q'},
+	{"group", required_argument, NULL, 'g'},
+	{"lanes", required_argument, NULL, 'l'},
+	{"producers", required_argument, NULL, 'p'},
+	{"consumers", required_argument, NULL, 'c'},
+	{"batch", required_argument, NULL, 'b'},
+	{"pop-batch", required_argument, NULL, 'B'},
+	{"partitions", required_argument, NULL, 'P'},
+	{"payload-bytes", required_argument, NULL, 'y'},
+	{"seconds", required_argument, NULL, 's'},
+	{"lease", required_argument, NULL, 'L'},
+	{"rate", required_argument, NULL, 'r'},
+	{"h2", no_argument, NULL, '2'},
+	{"autoack", no_argument, NULL, 'a'},
+	{"verify", no_argument, NULL, 'v'},
+	{NULL, 0, NULL, 0},
 };
 
 static void usage(void)
@@ -62,23 +70,56 @@ static uint32_t number(const char *text)
 static void parse_option(struct options *o, int opt)
 {
 	switch (opt) {
-	case 'u': o->url = optarg; break;
-	case 'q': o->queue = optarg; break;
-	case 'g': o->group = optarg; break;
-	case 'l': o->lanes = number(optarg); break;
-	case 'p': o->producers = number(optarg); break;
-	case 'c': o->consumers = number(optarg); break;
-	case 'b': o->batch = number(optarg); break;
-	case 'B': o->pop_batch = number(optarg); break;
-	case 'P': o->pop_partitions = number(optarg); break;
-	case 'y': o->payload_bytes = number(optarg); break;
-	case 's': o->seconds = number(optarg); break;
-	case 'L': o->lease_s = number(optarg); break;
-	case 'r': o->rate = number(optarg); break;
-	case '2': o->h2 = true; break;
-	case 'a': o->auto_ack = true; break;
-	case 'v': o->verify = true; break;
-	default: usage();
+	case 'u':
+		o->url = optarg;
+		break;
+	case 'q':
+		o->queue = optarg;
+		break;
+	case 'g':
+		o->group = optarg;
+		break;
+	case 'l':
+		o->lanes = number(optarg);
+		break;
+	case 'p':
+		o->producers = number(optarg);
+		break;
+	case 'c':
+		o->consumers = number(optarg);
+		break;
+	case 'b':
+		o->batch = number(optarg);
+		break;
+	case 'B':
+		o->pop_batch = number(optarg);
+		break;
+	case 'P':
+		o->pop_partitions = number(optarg);
+		break;
+	case 'y':
+		o->payload_bytes = number(optarg);
+		break;
+	case 's':
+		o->seconds = number(optarg);
+		break;
+	case 'L':
+		o->lease_s = number(optarg);
+		break;
+	case 'r':
+		o->rate = number(optarg);
+		break;
+	case '2':
+		o->h2 = true;
+		break;
+	case 'a':
+		o->auto_ack = true;
+		break;
+	case 'v':
+		o->verify = true;
+		break;
+	default:
+		usage();
 	}
 }
 
@@ -87,9 +128,18 @@ static void parse(struct options *o, int argc, char **argv)
 	bool push;
 	int opt;
 
-	*o = (struct options){.url = "http://127.0.0.1:6632", .queue = "qbench", .group = "qbench", .lanes = 1000,
-	                      .producers = 32, .consumers = 16, .batch = 10, .pop_batch = 100, .pop_partitions = 10,
-	                      .payload_bytes = 100, .seconds = 5, .lease_s = 30};
+	*o = (struct options){.url = "http://127.0.0.1:6632",
+	                      .queue = "qbench",
+	                      .group = "qbench",
+	                      .lanes = 1000,
+	                      .producers = 32,
+	                      .consumers = 16,
+	                      .batch = 10,
+	                      .pop_batch = 100,
+	                      .pop_partitions = 10,
+	                      .payload_bytes = 100,
+	                      .seconds = 5,
+	                      .lease_s = 30};
 	if (argc < 2 || (strcmp(argv[1], "push") != 0 && strcmp(argv[1], "e2e") != 0)) {
 		usage();
 	}
@@ -113,16 +163,17 @@ static void report(const struct run *r)
 {
 	double s = (double)(r->end_us - r->begin_us) / 1e6;
 
-	(void)printf("pushed_per_s=%.0f popped_per_s=%.0f push_p50_us=%llu push_p99_us=%llu push_p999_us=%llu "
-	             "pop_p50_us=%llu pop_p99_us=%llu pop_p999_us=%llu pushed_total=%llu popped=%llu acked=%llu "
-	             "push_requests=%llu pop_requests=%llu failed=%llu lost=%llu unacked=%llu",
-	             (double)r->pushed / s, (double)r->popped_in_window / s,
-	             (unsigned long long)hist_quantile(&r->push, 0.5), (unsigned long long)hist_quantile(&r->push, 0.99),
-	             (unsigned long long)hist_quantile(&r->push, 0.999), (unsigned long long)hist_quantile(&r->pop, 0.5),
-	             (unsigned long long)hist_quantile(&r->pop, 0.99), (unsigned long long)hist_quantile(&r->pop, 0.999),
-	             (unsigned long long)r->pushed, (unsigned long long)r->popped, (unsigned long long)r->acked,
-	             (unsigned long long)r->push_requests, (unsigned long long)r->pop_requests,
-	             (unsigned long long)r->failed, (unsigned long long)r->lost, (unsigned long long)r->unacked);
+	(void)printf(
+		"pushed_per_s=%.0f popped_per_s=%.0f push_p50_us=%llu push_p99_us=%llu push_p999_us=%llu "
+		"pop_p50_us=%llu pop_p99_us=%llu pop_p999_us=%llu pushed_total=%llu popped=%llu acked=%llu "
+		"push_requests=%llu pop_requests=%llu failed=%llu lost=%llu unacked=%llu",
+		(double)r->pushed / s, (double)r->popped_in_window / s,
+		(unsigned long long)hist_quantile(&r->push, 0.5), (unsigned long long)hist_quantile(&r->push, 0.99),
+		(unsigned long long)hist_quantile(&r->push, 0.999), (unsigned long long)hist_quantile(&r->pop, 0.5),
+		(unsigned long long)hist_quantile(&r->pop, 0.99), (unsigned long long)hist_quantile(&r->pop, 0.999),
+		(unsigned long long)r->pushed, (unsigned long long)r->popped, (unsigned long long)r->acked,
+		(unsigned long long)r->push_requests, (unsigned long long)r->pop_requests,
+		(unsigned long long)r->failed, (unsigned long long)r->lost, (unsigned long long)r->unacked);
 	if (r->o.verify) {
 		(void)printf(" duplicates=%llu gaps=%llu disorders=%llu redelivered=%llu",
 		             (unsigned long long)r->verify.duplicates, (unsigned long long)verify_gaps(&r->verify),

@@ -22,7 +22,7 @@ struct run {
 	uint64_t begin_us, end_us; /* of the measured window */
 	bool producing, stopping;
 	struct verify verify;
-	struct hist push, pop;     /* request latency; push to pop */
+	struct hist push, pop; /* request latency; push to pop */
 	uint64_t pushed, popped, acked, push_requests, pop_requests, failed, lost, unacked;
 	uint64_t producers_busy;
 	uint64_t popped_in_window;

@@ -126,9 +126,9 @@ static void responses_are_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(clean_run_is_clean),           cmocka_unit_test(duplicate_after_ack_is_found),
-	        cmocka_unit_test(gap_and_disorder_are_found),   cmocka_unit_test(quantiles_are_within_a_bucket),
-	        cmocka_unit_test(empty_histogram_is_zero),      cmocka_unit_test(responses_are_read),
+		cmocka_unit_test(clean_run_is_clean),         cmocka_unit_test(duplicate_after_ack_is_found),
+		cmocka_unit_test(gap_and_disorder_are_found), cmocka_unit_test(quantiles_are_within_a_bucket),
+		cmocka_unit_test(empty_histogram_is_zero),    cmocka_unit_test(responses_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

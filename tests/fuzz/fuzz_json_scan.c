@@ -106,7 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 
 	/* Jansson takes a NUL byte behind a value for the end of the text. */
 	if (n > 0 && memchr(p, '\0', n) == NULL) {
-		other = json_loadb((const char *)p, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+		other = json_loadb((const char *)p, n, JSON_DECODE_ANY | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL,
+		                   NULL);
 	}
 	qn_json_init(&whole, text);
 	ok = qn_json_skip(&whole, &raw) && qn_json_end(&whole);

@@ -38,7 +38,8 @@ static void item(struct qn_json *j, struct qn_arena *a)
 		if (qn_span_eq(key, QN_SPAN_LIT("payload"))) {
 			(void)!qn_json_skip(j, &f.payload);
 		} else if (qn_span_eq(key, QN_SPAN_LIT("transactionId"))) {
-			named = qn_json_string(j, a, &f.transaction_id) && qn_name_transaction(f.transaction_id) == NULL;
+			named = qn_json_string(j, a, &f.transaction_id) &&
+			        qn_name_transaction(f.transaction_id) == NULL;
 		} else if (qn_span_eq(key, QN_SPAN_LIT("traceId"))) {
 			if (qn_json_string(j, a, &s) && qn_uuid_parse_loose(s, &f.trace_id)) {
 				f.flags |= QN_FRAME_TRACE;

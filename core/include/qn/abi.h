@@ -58,16 +58,16 @@ extern "C" {
 struct qn_module {
 	uint32_t magic;
 	uint16_t abi_major, abi_minor;
-	uint32_t size;           /* sizeof(struct qn_module) when built; members beyond it read as zero */
-	uint32_t op_size;        /* sizeof(struct qn_op) when built */
-	const char *build_sig;   /* QN_BUILD_SIG */
-	const char *name;        /* "storage_pg": the name `use` gives it */
-	const char *version;     /* "1.0.0" */
-	const char *kind;        /* section of module.conf: "storage", "http", ...; "plugin" for plugins */
-	const char *doc;         /* one line for --list-options */
+	uint32_t size;            /* sizeof(struct qn_module) when built; members beyond it read as zero */
+	uint32_t op_size;         /* sizeof(struct qn_op) when built */
+	const char *build_sig;    /* QN_BUILD_SIG */
+	const char *name;         /* "storage_pg": the name `use` gives it */
+	const char *version;      /* "1.0.0" */
+	const char *kind;         /* section of module.conf: "storage", "http", ...; "plugin" for plugins */
+	const char *doc;          /* one line for --list-options */
 	const char *const *needs; /* kinds that must be provided and started before; NULL-terminated, may be NULL */
 	const struct qn_option *options; /* ends with name NULL; may be NULL */
-	size_t options_size;     /* bytes of the struct the options are written into */
+	size_t options_size;             /* bytes of the struct the options are written into */
 
 	/** *self is passed back to every later call. */
 	int (*load)(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e);
@@ -85,14 +85,17 @@ struct qn_module {
 
 typedef const struct qn_module *qn_module_entry_fn(void);
 
-#define QN_MODULE_HEAD                                                                                  \
-	.magic = QN_ABI_MAGIC, .abi_major = QN_ABI_MAJOR, .abi_minor = QN_ABI_MINOR,                    \
-	.size = sizeof(struct qn_module), .op_size = sizeof(struct qn_op), .build_sig = QN_BUILD_SIG
+#define QN_MODULE_HEAD                                                                                                 \
+	.magic = QN_ABI_MAGIC, .abi_major = QN_ABI_MAJOR, .abi_minor = QN_ABI_MINOR, .size = sizeof(struct qn_module), \
+	.op_size = sizeof(struct qn_op), .build_sig = QN_BUILD_SIG
 
 /** Writes the one exported function. */
-#define QN_MODULE(var)                                                   \
-	QN_EXPORT const struct qn_module *qn_module_entry(void);         \
-	const struct qn_module *qn_module_entry(void) { return &(var); } \
+#define QN_MODULE(var)                                           \
+	QN_EXPORT const struct qn_module *qn_module_entry(void); \
+	const struct qn_module *qn_module_entry(void)            \
+	{                                                        \
+		return &(var);                                   \
+	}                                                        \
 	struct qn_swallow_semicolon
 
 #ifdef __cplusplus

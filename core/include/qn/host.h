@@ -107,12 +107,12 @@ struct qn_host {
 };
 
 #define QN_ERR(host, e, code, ...) (host)->error((e), __FILE__, __LINE__, (code), __VA_ARGS__)
-#define QN_LOG(host, mod, level, event, ...)                                                     \
-	do {                                                                                     \
-		if ((host)->log_enabled(level)) {                                                \
-			const struct qn_kv qn_kv_[] = {__VA_ARGS__};                             \
+#define QN_LOG(host, mod, level, event, ...)                                                              \
+	do {                                                                                              \
+		if ((host)->log_enabled(level)) {                                                         \
+			const struct qn_kv qn_kv_[] = {__VA_ARGS__};                                      \
 			(host)->log((mod), (level), (event), qn_kv_, sizeof(qn_kv_) / sizeof(qn_kv_[0])); \
-		}                                                                                \
+		}                                                                                         \
 	} while (0)
 
 #ifdef __cplusplus

@@ -36,8 +36,8 @@ struct qn_lane_mark {
 	struct qn_uuid tenant;
 	struct qn_span queue;
 	struct qn_uuid partition_id;
-	uint32_t messages;   /* just committed */
-	int64_t last_offset; /* of the lane after it */
+	uint32_t messages;         /* just committed */
+	int64_t last_offset;       /* of the lane after it */
 	int32_t delay_s, window_s; /* the queue's delayedProcessing and windowBuffer, 0 when unknown */
 };
 

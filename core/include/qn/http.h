@@ -35,7 +35,7 @@ struct qn_http_call {
 	struct qn_span path;   /* raw target up to '?', not decoded; "/" at least */
 	struct qn_span query;  /* raw, after '?'; n = 0 when none */
 	struct qn_span body;
-	uint16_t version;      /* 0x100, 0x101, 0x200 */
+	uint16_t version; /* 0x100, 0x101, 0x200 */
 	bool tls;
 	/* set by the core */
 	void *user;
@@ -48,7 +48,7 @@ struct qn_http_header {
 
 struct qn_http_reply {
 	int status;
-	struct qn_span content_type; /* n = 0: none */
+	struct qn_span content_type;          /* n = 0: none */
 	const struct qn_http_header *headers; /* [borrow] more of them */
 	uint32_t header_count;
 	struct qn_buf body; /* [take] also when nobody listens any more */

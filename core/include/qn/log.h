@@ -30,12 +30,30 @@ struct qn_kv {
 	} v;
 };
 
-#define QN_S(k, text)     {.key = (k), .type = QN_KV_STR, .v = {.s = {(text), __builtin_strlen(text)}}}
-#define QN_SP(k, span)    {.key = (k), .type = QN_KV_STR, .v = {.s = (span)}}
-#define QN_U(k, value)    {.key = (k), .type = QN_KV_U64, .v = {.u = (uint64_t)(value)}}
-#define QN_I(k, value)    {.key = (k), .type = QN_KV_I64, .v = {.i = (int64_t)(value)}}
-#define QN_F(k, value)    {.key = (k), .type = QN_KV_F64, .v = {.f = (value)}}
-#define QN_BOOL(k, value) {.key = (k), .type = QN_KV_BOOL, .v = {.b = (value)}}
+#define QN_S(k, text)                                                                        \
+	{                                                                                    \
+		.key = (k), .type = QN_KV_STR, .v = {.s = {(text), __builtin_strlen(text)} } \
+	}
+#define QN_SP(k, span)                                             \
+	{                                                          \
+		.key = (k), .type = QN_KV_STR, .v = {.s = (span) } \
+	}
+#define QN_U(k, value)                                                        \
+	{                                                                     \
+		.key = (k), .type = QN_KV_U64, .v = {.u = (uint64_t)(value) } \
+	}
+#define QN_I(k, value)                                                       \
+	{                                                                    \
+		.key = (k), .type = QN_KV_I64, .v = {.i = (int64_t)(value) } \
+	}
+#define QN_F(k, value)                                              \
+	{                                                           \
+		.key = (k), .type = QN_KV_F64, .v = {.f = (value) } \
+	}
+#define QN_BOOL(k, value)                                            \
+	{                                                            \
+		.key = (k), .type = QN_KV_BOOL, .v = {.b = (value) } \
+	}
 
 #ifdef __cplusplus
 }

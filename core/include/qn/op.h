@@ -28,10 +28,10 @@ typedef void qn_done_fn(struct qn_op *op, const struct qn_error *e);
 
 struct qn_op {
 	qn_done_fn *done;
-	struct qn_arena *arena;  /* [borrow] results live here */
-	uint64_t deadline_ms;    /* on host->mono_ms(); 0 = none */
-	void *user;              /* the caller's */
-	void *impl[4];           /* the module's, from start until done() */
+	struct qn_arena *arena; /* [borrow] results live here */
+	uint64_t deadline_ms;   /* on host->mono_ms(); 0 = none */
+	void *user;             /* the caller's */
+	void *impl[4];          /* the module's, from start until done() */
 };
 
 #ifdef __cplusplus

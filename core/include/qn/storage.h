@@ -72,13 +72,13 @@ struct qn_push_lane {
 	struct qn_span blob;
 	/* out */
 	enum qn_push_status status;
-	struct qn_uuid lane_id;  /* partition id, QUEUED and DUPLICATE */
-	int64_t base_offset;     /* QUEUED: offset of frame 0 */
-	int64_t created_at_us;   /* QUEUED */
-	int32_t dedup_window_s;  /* QUEUED and DUPLICATE: what the queue says now */
+	struct qn_uuid lane_id;   /* partition id, QUEUED and DUPLICATE */
+	int64_t base_offset;      /* QUEUED: offset of frame 0 */
+	int64_t created_at_us;    /* QUEUED */
+	int32_t dedup_window_s;   /* QUEUED and DUPLICATE: what the queue says now */
 	struct qn_push_dup *dups; /* DUPLICATE: ascending by index */
 	uint32_t dup_count;
-	struct qn_error error;   /* FAILED */
+	struct qn_error error; /* FAILED */
 };
 
 /** Lanes are distinct. The op fails as a whole only when nothing of it is stored or it is in doubt. */
@@ -166,7 +166,7 @@ enum qn_verdict_kind { QN_TOOK, QN_LANE_EMPTY, QN_LANE_LEASED, QN_LANE_BUSY, QN_
 struct qn_verdict {
 	struct qn_uuid partition_id;
 	enum qn_verdict_kind kind;
-	int64_t until_us;    /* LEASED: expiry; LATER (delay or window): when it becomes visible; else 0 */
+	int64_t until_us;               /* LEASED: expiry; LATER (delay or window): when it becomes visible; else 0 */
 	int64_t last_offset, batch_end; /* TOOK */
 };
 
@@ -175,12 +175,12 @@ struct qn_claim_pop {
 	struct qn_uuid tenant;
 	enum qn_claim_from from;
 	struct qn_span queue, partition, name_space, task, group;
-	struct qn_subscription start; /* for lanes no registration covers */
-	struct qn_span lease_id;      /* empty: auto_ack, the cursor moves now */
-	int32_t lease_s;              /* <= 0: the queue's lease_time */
-	int32_t budget;               /* messages, >= 1 */
-	int64_t budget_bytes;         /* answer's size; at least one message always */
-	int32_t max_lanes;            /* <= 0: the widest */
+	struct qn_subscription start;     /* for lanes no registration covers */
+	struct qn_span lease_id;          /* empty: auto_ack, the cursor moves now */
+	int32_t lease_s;                  /* <= 0: the queue's lease_time */
+	int32_t budget;                   /* messages, >= 1 */
+	int64_t budget_bytes;             /* answer's size; at least one message always */
+	int32_t max_lanes;                /* <= 0: the widest */
 	const struct qn_uuid *candidates; /* QN_CLAIM_QUEUE with a ring; else NULL */
 	uint32_t candidate_count;
 	/* out */
@@ -188,7 +188,7 @@ struct qn_claim_pop {
 	uint32_t lane_count;
 	struct qn_verdict *verdicts; /* one per candidate, any order; none after a scan */
 	uint32_t verdict_count;
-	bool contended;     /* nothing taken, but a lane with work was locked by another claim */
+	bool contended;      /* nothing taken, but a lane with work was locked by another claim */
 	int64_t next_due_us; /* earliest time a lane seen here becomes claimable (lease, delay); 0 unknown */
 };
 
@@ -217,13 +217,13 @@ enum qn_ack_outcome {
 
 enum qn_ack_reason {
 	QN_ACK_OK,
-	QN_ACK_BAD_LEASE,     /* invalid or expired lease */
-	QN_ACK_NO_CONSUMER,   /* consumer not found */
-	QN_ACK_UNRESOLVABLE,  /* unresolvable: ... */
-	QN_ACK_COMMITTED,     /* already committed: ... */
-	QN_ACK_NO_BATCH,      /* no leased batch */
-	QN_ACK_STORAGE,       /* the lane's statement failed: nothing changed */
-	QN_ACK_DLQ_REJECTED,  /* dlq rejected: the poison message is not readable any more */
+	QN_ACK_BAD_LEASE,    /* invalid or expired lease */
+	QN_ACK_NO_CONSUMER,  /* consumer not found */
+	QN_ACK_UNRESOLVABLE, /* unresolvable: ... */
+	QN_ACK_COMMITTED,    /* already committed: ... */
+	QN_ACK_NO_BATCH,     /* no leased batch */
+	QN_ACK_STORAGE,      /* the lane's statement failed: nothing changed */
+	QN_ACK_DLQ_REJECTED, /* dlq rejected: the poison message is not readable any more */
 };
 
 struct qn_ack_item {
@@ -244,8 +244,8 @@ struct qn_settle_lane {
 	uint32_t item_count;
 	/* out */
 	bool lease_released;
-	int64_t committed;  /* cursor afterwards */
-	bool has_more;      /* the lane holds messages above the cursor and is free */
+	int64_t committed;               /* cursor afterwards */
+	bool has_more;                   /* the lane holds messages above the cursor and is free */
 	struct qn_span queue, partition; /* names, for wake-ups; empty when the lane is unknown */
 	/* out: the lane waits, lease kept, for a dead_letter call about this message */
 	bool needs_dead_letter;
@@ -291,9 +291,9 @@ struct qn_extend_op {
 	struct qn_op op;
 	struct qn_uuid tenant;
 	struct qn_span lease_id;
-	int32_t seconds;          /* >= 1 */
-	uint32_t renewed;         /* out: lanes */
-	int64_t expires_at_us;    /* out: the earliest of them; 0 when none */
+	int32_t seconds;       /* >= 1 */
+	uint32_t renewed;      /* out: lanes */
+	int64_t expires_at_us; /* out: the earliest of them; 0 when none */
 };
 
 /** Gives a lease back as if the claim had not been: cursor and retry counter untouched. */
@@ -349,9 +349,9 @@ struct qn_lane_row {
 struct qn_list_op {
 	struct qn_op op;
 	struct qn_uuid tenant;
-	bool one;              /* in: exactly the queue `queue`, with its lanes */
+	bool one; /* in: exactly the queue `queue`, with its lanes */
 	struct qn_span queue, name_space, task, search;
-	int64_t limit, offset; /* limit < 0: all */
+	int64_t limit, offset;     /* limit < 0: all */
 	struct qn_queue_row *rows; /* out */
 	uint32_t row_count;
 	struct qn_lane_row *lanes; /* out, with `one`: ordered by name */
@@ -372,18 +372,18 @@ struct qn_storage_vt {
 	struct qn_iface head;
 	/** Constant from thread_start on. */
 	struct qn_storage_slots (*slots)(void *self);
-	void (*push)(void *self, struct qn_push_op *op);            /* class push */
-	void (*fetch)(void *self, struct qn_fetch_op *op);          /* class query */
+	void (*push)(void *self, struct qn_push_op *op);               /* class push */
+	void (*fetch)(void *self, struct qn_fetch_op *op);             /* class query */
 	void (*register_group)(void *self, struct qn_register_op *op); /* class query */
-	void (*claim)(void *self, struct qn_claim_op *op);          /* class claim */
-	void (*settle)(void *self, struct qn_settle_op *op);        /* class settle */
+	void (*claim)(void *self, struct qn_claim_op *op);             /* class claim */
+	void (*settle)(void *self, struct qn_settle_op *op);           /* class settle */
 	void (*dead_letter)(void *self, struct qn_dead_letter_op *op); /* class settle */
-	void (*extend)(void *self, struct qn_extend_op *op);        /* class query */
-	void (*release)(void *self, struct qn_release_op *op);      /* class query */
-	void (*configure)(void *self, struct qn_configure_op *op);  /* class query */
-	void (*delete_queue)(void *self, struct qn_delete_op *op);  /* class query */
-	void (*list)(void *self, struct qn_list_op *op);            /* class query */
-	void (*ping)(void *self, struct qn_ping_op *op);            /* class query */
+	void (*extend)(void *self, struct qn_extend_op *op);           /* class query */
+	void (*release)(void *self, struct qn_release_op *op);         /* class query */
+	void (*configure)(void *self, struct qn_configure_op *op);     /* class query */
+	void (*delete_queue)(void *self, struct qn_delete_op *op);     /* class query */
+	void (*list)(void *self, struct qn_list_op *op);               /* class query */
+	void (*ping)(void *self, struct qn_ping_op *op);               /* class query */
 	void (*cancel)(void *self, struct qn_op *op);
 	/** Operations started and not done, for the drain. */
 	uint32_t (*inflight)(void *self);

@@ -251,11 +251,21 @@ int fake_arenas(void)
 
 struct qn_pg_options fake_options(void)
 {
-	return (struct qn_pg_options){.dsn = "", .host = "", .user = "postgres", .password = "postgres",
-	                              .database = "postgres", .port = 5432, .reject_unauthorized = true,
-	                              .root_cert = "", .push_connections = 2, .claim_connections = 1,
-	                              .settle_connections = 1, .query_connections = 2,
-	                              .statement_timeout_ms = 30000, .apply_schema = true, .bin_dir = "",
+	return (struct qn_pg_options){.dsn = "",
+	                              .host = "",
+	                              .user = "postgres",
+	                              .password = "postgres",
+	                              .database = "postgres",
+	                              .port = 5432,
+	                              .reject_unauthorized = true,
+	                              .root_cert = "",
+	                              .push_connections = 2,
+	                              .claim_connections = 1,
+	                              .settle_connections = 1,
+	                              .query_connections = 2,
+	                              .statement_timeout_ms = 30000,
+	                              .apply_schema = true,
+	                              .bin_dir = "",
 	                              .shared_buffers_bytes = INT64_C(32) << 20};
 }
 
@@ -397,7 +407,8 @@ void fake_server_start(struct fake_server *s)
 		fail_msg("%s", e.msg);
 	}
 	const struct qn_pg_cluster *c = qn_pg_embedded_cluster(s->pg.embedded);
-	snprintf(s->dsn, sizeof(s->dsn), "host=%s user=postgres dbname=postgres password=%s", c->socket_dir, c->password);
+	snprintf(s->dsn, sizeof(s->dsn), "host=%s user=postgres dbname=postgres password=%s", c->socket_dir,
+	         c->password);
 }
 
 void fake_server_stop(struct fake_server *s)

@@ -44,7 +44,7 @@ static void array_bytes(void **state)
 	(void)state;
 	static const struct qn_uuid nil;
 	static const char want[] = "\0\0\0\1\0\0\0\1\0\0\x0b\x86\0\0\0\2\0\0\0\1"
-	                           "\0\0\0\20AAAAAAAAAAAAAAAA\xff\xff\xff\xff";
+				   "\0\0\0\20AAAAAAAAAAAAAAAA\xff\xff\xff\xff";
 	struct qn_pg_params p;
 	struct qn_uuid u;
 	memset(u.b, 'A', sizeof(u.b));

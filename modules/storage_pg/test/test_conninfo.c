@@ -149,12 +149,9 @@ static void states_mean_what_they_mean(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rows_become_keywords),
-		cmocka_unit_test(tls_never_falls_back),
-		cmocka_unit_test(pem_text_becomes_a_file),
-		cmocka_unit_test(dsn_wins_and_keeps_its_own),
-		cmocka_unit_test(bad_dsn_keeps_its_secret),
-		cmocka_unit_test(pooler_refusing_settings_gets_none),
+		cmocka_unit_test(rows_become_keywords),       cmocka_unit_test(tls_never_falls_back),
+		cmocka_unit_test(pem_text_becomes_a_file),    cmocka_unit_test(dsn_wins_and_keeps_its_own),
+		cmocka_unit_test(bad_dsn_keeps_its_secret),   cmocka_unit_test(pooler_refusing_settings_gets_none),
 		cmocka_unit_test(states_mean_what_they_mean),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

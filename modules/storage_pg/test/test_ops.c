@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TENANT {.b = {[15] = 1}}
-#define LEASE  "018f0000-0000-7000-8000-000000000001"
+#define TENANT                    \
+	{                         \
+		.b = { [15] = 1 } \
+	}
+#define LEASE "018f0000-0000-7000-8000-000000000001"
 
 static struct fake_server server;
 static struct fake_broker b;
@@ -27,14 +30,14 @@ static void is(struct qn_span s, const char *want)
 }
 
 /* Starts the op through its member of the vtable and waits for a good end; the arena stays for the checks. */
-#define RUN(member, o)                                                            \
-	do {                                                                      \
-		fake_op(&b, &(o)->op, &w, 20000);                                 \
-		b.vt->member(b.self, (o));                                        \
-		fake_wait(&b, &w);                                                \
-		if (w.error.code != QN_OK) {                                      \
-			fail_msg("%s %s", w.error.sqlstate, w.error.msg);         \
-		}                                                                 \
+#define RUN(member, o)                                                    \
+	do {                                                              \
+		fake_op(&b, &(o)->op, &w, 20000);                         \
+		b.vt->member(b.self, (o));                                \
+		fake_wait(&b, &w);                                        \
+		if (w.error.code != QN_OK) {                              \
+			fail_msg("%s %s", w.error.sqlstate, w.error.msg); \
+		}                                                         \
 	} while (0)
 
 static void configure_sets_every_option(void **state)
@@ -76,8 +79,13 @@ static void push_then_fetch(void **state)
 	for (size_t i = 0; i < sizeof(hashes); i++) {
 		hashes[i] = (uint8_t)(i / 16 + 1);
 	}
-	struct qn_push_lane lane = {.tenant = TENANT, .queue = text("orders.eu"), .partition = text("cust-1"), .count = 3,
-	                            .raw_bytes = 9, .verified = -1, .hashes = {hashes, sizeof(hashes)},
+	struct qn_push_lane lane = {.tenant = TENANT,
+	                            .queue = text("orders.eu"),
+	                            .partition = text("cust-1"),
+	                            .count = 3,
+	                            .raw_bytes = 9,
+	                            .verified = -1,
+	                            .hashes = {hashes, sizeof(hashes)},
 	                            .blob = text("abcdefghi")};
 	struct qn_push_op op = {.lanes = &lane, .lane_count = 1};
 	RUN(push, &op);
@@ -100,8 +108,8 @@ static void push_then_fetch(void **state)
 static void register_is_once(void **state)
 {
 	(void)state;
-	struct qn_register_op op = {.tenant = TENANT, .queue = text("orders.eu"), .group = text("g"),
-	                            .start = {.mode = QN_START_ALL}};
+	struct qn_register_op op = {
+		.tenant = TENANT, .queue = text("orders.eu"), .group = text("g"), .start = {.mode = QN_START_ALL}};
 	RUN(register_group, &op);
 	assert_true(op.registered);
 	assert_false(op.created_queue);
@@ -117,11 +125,23 @@ static void claim_gives_slices_and_verdicts(void **state)
 	struct qn_uuid unknown = {.b = {9}};
 	struct qn_uuid ids[2] = {lane_id, unknown};
 	struct qn_claim_pop pops[2] = {
-		{.tenant = TENANT, .from = QN_CLAIM_QUEUE, .queue = text("orders.eu"), .group = text("g"),
-	         .lease_id = text(LEASE), .budget = 2, .budget_bytes = 1 << 20, .max_lanes = 1, .candidates = ids,
+		{.tenant = TENANT,
+	         .from = QN_CLAIM_QUEUE,
+	         .queue = text("orders.eu"),
+	         .group = text("g"),
+	         .lease_id = text(LEASE),
+	         .budget = 2,
+	         .budget_bytes = 1 << 20,
+	         .max_lanes = 1,
+	         .candidates = ids,
 	         .candidate_count = 2},
-		{.tenant = TENANT, .from = QN_CLAIM_LANE, .queue = text("nowhere"), .partition = text("p"),
-	         .group = text("g"), .budget = 1, .budget_bytes = 1 << 20},
+		{.tenant = TENANT,
+	         .from = QN_CLAIM_LANE,
+	         .queue = text("nowhere"),
+	         .partition = text("p"),
+	         .group = text("g"),
+	         .budget = 1,
+	         .budget_bytes = 1 << 20},
 	};
 	struct qn_claim_op op = {.pops = pops, .pop_count = 2};
 	RUN(claim, &op);
@@ -161,8 +181,12 @@ static void extend_and_settle(void **state)
 	struct qn_ack_item items[2] = {{.status = QN_ACK_COMPLETED}, {.status = QN_ACK_DLQ}};
 	memcpy(items[0].hash, hashes, 16);
 	memcpy(items[1].hash, hashes + 16, 16);
-	struct qn_settle_lane lane = {.tenant = TENANT, .partition_id = lane_id, .group = text("g"),
-	                              .lease_id = text(LEASE), .items = items, .item_count = 2};
+	struct qn_settle_lane lane = {.tenant = TENANT,
+	                              .partition_id = lane_id,
+	                              .group = text("g"),
+	                              .lease_id = text(LEASE),
+	                              .items = items,
+	                              .item_count = 2};
 	struct qn_settle_op op = {.lanes = &lane, .lane_count = 1};
 	RUN(settle, &op);
 	is(lane.queue, "orders.eu");
@@ -182,9 +206,15 @@ static void extend_and_settle(void **state)
 static void dead_letter_files_and_frees(void **state)
 {
 	(void)state;
-	struct qn_dead_letter letter = {.tenant = TENANT, .partition_id = lane_id, .group = text("g"),
-	                                .lease_id = text(LEASE), .offset = 1, .count = 1, .transaction_id = text("t-1"),
-	                                .payload = {"\0\xff", 2}, .error = text("no good")};
+	struct qn_dead_letter letter = {.tenant = TENANT,
+	                                .partition_id = lane_id,
+	                                .group = text("g"),
+	                                .lease_id = text(LEASE),
+	                                .offset = 1,
+	                                .count = 1,
+	                                .transaction_id = text("t-1"),
+	                                .payload = {"\0\xff", 2},
+	                                .error = text("no good")};
 	struct qn_dead_letter_op op = {.items = &letter, .count = 1};
 	RUN(dead_letter, &op);
 	assert_true(letter.filed);
@@ -193,23 +223,30 @@ static void dead_letter_files_and_frees(void **state)
 	is(letter.partition, "cust-1");
 	fake_op_free(&op.op);
 	PGconn *c = fake_server_connect(&server);
-	assert_string_equal(fake_sql(c, "SELECT encode(payload, 'hex') || transaction_id FROM queen.log_dlq"), "00fft-1");
+	assert_string_equal(fake_sql(c, "SELECT encode(payload, 'hex') || transaction_id FROM queen.log_dlq"),
+	                    "00fft-1");
 	PQfinish(c);
 }
 
 static void release_gives_back(void **state)
 {
 	(void)state;
-	struct qn_claim_pop pop = {.tenant = TENANT, .from = QN_CLAIM_LANE, .queue = text("orders.eu"),
-	                           .partition = text("cust-1"), .group = text("g"), .lease_id = text(LEASE), .budget = 9,
-	                           .budget_bytes = 1 << 20, .max_lanes = 1};
+	struct qn_claim_pop pop = {.tenant = TENANT,
+	                           .from = QN_CLAIM_LANE,
+	                           .queue = text("orders.eu"),
+	                           .partition = text("cust-1"),
+	                           .group = text("g"),
+	                           .lease_id = text(LEASE),
+	                           .budget = 9,
+	                           .budget_bytes = 1 << 20,
+	                           .max_lanes = 1};
 	struct qn_claim_op claim = {.pops = &pop, .pop_count = 1};
 	RUN(claim, &claim);
 	assert_int_equal(pop.lane_count, 1);
 	assert_int_equal(pop.lanes[0].first_offset, 2);
 	fake_op_free(&claim.op);
-	struct qn_release_op op = {.tenant = TENANT, .group = text("g"), .lease_id = text(LEASE),
-	                           .partition_ids = &lane_id, .count = 1};
+	struct qn_release_op op = {
+		.tenant = TENANT, .group = text("g"), .lease_id = text(LEASE), .partition_ids = &lane_id, .count = 1};
 	RUN(release, &op);
 	assert_int_equal(op.released, 1);
 	fake_op_free(&op.op);

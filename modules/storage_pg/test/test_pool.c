@@ -13,7 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define TENANT {.b = {[15] = 1}}
+#define TENANT                    \
+	{                         \
+		.b = { [15] = 1 } \
+	}
 
 static struct fake_server server;
 static struct fake_broker broker;
@@ -52,8 +55,14 @@ static struct qn_span text(const char *s)
 static struct qn_push_lane lane(const char *queue, const char *partition, uint8_t hash[16], uint8_t mark)
 {
 	memset(hash, mark, 16);
-	return (struct qn_push_lane){.tenant = TENANT, .queue = text(queue), .partition = text(partition), .count = 1,
-	                             .raw_bytes = 4, .verified = -1, .hashes = {hash, 16}, .blob = text("blob")};
+	return (struct qn_push_lane){.tenant = TENANT,
+	                             .queue = text(queue),
+	                             .partition = text(partition),
+	                             .count = 1,
+	                             .raw_bytes = 4,
+	                             .verified = -1,
+	                             .hashes = {hash, 16},
+	                             .blob = text("blob")};
 }
 
 static int push(struct qn_push_lane *lanes, uint32_t n, struct qn_error *e)
@@ -75,8 +84,10 @@ static int push(struct qn_push_lane *lanes, uint32_t n, struct qn_error *e)
 
 static unsigned waiting_backends(void)
 {
-	return (unsigned)strtoul(fake_sql(watcher, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'queend'"
-	                                         " AND wait_event_type = 'Lock'"), NULL, 10);
+	return (unsigned)strtoul(fake_sql(watcher,
+	                                  "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'queend'"
+	                                  " AND wait_event_type = 'Lock'"),
+	                         NULL, 10);
 }
 
 /* Starts a push that hangs behind the admin's table lock, and waits until it does. */
@@ -132,7 +143,8 @@ static void a_bad_lane_fails_alone(void **state)
 	assert_int_equal(l[2].status, QN_PUSH_QUEUED);
 	assert_string_equal(fake_sql(admin, "SELECT count(*) FROM queen.log_segments s JOIN queen.log_partitions p"
 	                                    " ON p.id = s.partition_id JOIN queen.queues q ON q.id = p.queue_id"
-	                                    " WHERE q.name = 'b'"), "2");
+	                                    " WHERE q.name = 'b'"),
+	                    "2");
 	fake_broker_stop(&broker);
 }
 
@@ -172,7 +184,8 @@ static void killed_backend_leaves_the_push_in_doubt(void **state)
 	broker_up(&o);
 	push_into_lock(&op, &w, 0);
 	pid_t pid = (pid_t)strtol(fake_sql(watcher, "SELECT pid FROM pg_stat_activity WHERE application_name = 'queend'"
-	                                          " AND wait_event_type = 'Lock'"), NULL, 10);
+	                                            " AND wait_event_type = 'Lock'"),
+	                          NULL, 10);
 	assert_true(pid > 1);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	fake_wait(&broker, &w);
@@ -236,7 +249,8 @@ static void queued_op_can_be_canceled_and_times_out(void **state)
 	uint8_t h[3][16];
 	struct fake_wait w[3];
 	struct qn_push_lane l[3] = {lane("g", "1", h[0], 1), lane("g", "2", h[1], 2), lane("g", "3", h[2], 3)};
-	struct qn_push_op op[3] = {{.lanes = &l[0], .lane_count = 1}, {.lanes = &l[1], .lane_count = 1},
+	struct qn_push_op op[3] = {{.lanes = &l[0], .lane_count = 1},
+	                           {.lanes = &l[1], .lane_count = 1},
 	                           {.lanes = &l[2], .lane_count = 1}};
 	struct qn_pg_options o = options();
 	o.push_connections = 1;

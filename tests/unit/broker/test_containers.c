@@ -113,10 +113,10 @@ static void heap_gives_the_earliest(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(map_finds_what_is_in_it),
-	        cmocka_unit_test(map_may_be_emptied_while_walked),
-	        cmocka_unit_test(part_borders_are_part_of_the_key),
-	        cmocka_unit_test(heap_gives_the_earliest),
+		cmocka_unit_test(map_finds_what_is_in_it),
+		cmocka_unit_test(map_may_be_emptied_while_walked),
+		cmocka_unit_test(part_borders_are_part_of_the_key),
+		cmocka_unit_test(heap_gives_the_earliest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,7 +141,8 @@ static void strings_survive_a_round_trip(void **state)
 static void scalars(void **state)
 {
 	static const int64_t numbers[] = {0, 1, -1, 9, 10, -10, 1234567890123, INT64_MAX, INT64_MIN, INT64_MIN + 1};
-	const struct qn_uuid u = {{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10}};
+	const struct qn_uuid u = {
+		{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54, 0x32, 0x10}};
 	struct qn_bytes b = {0};
 
 	(void)state;
@@ -169,13 +170,13 @@ static void scalars(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(grows_and_keeps_everything),
-	        cmocka_unit_test(the_maximum_is_hard_and_failure_sticks),
-	        cmocka_unit_test(grow_of_nothing_is_no_failure),
-	        cmocka_unit_test(reserve_then_fill),
-	        cmocka_unit_test(strings_escape_only_what_they_must),
-	        cmocka_unit_test(strings_survive_a_round_trip),
-	        cmocka_unit_test(scalars),
+		cmocka_unit_test(grows_and_keeps_everything),
+		cmocka_unit_test(the_maximum_is_hard_and_failure_sticks),
+		cmocka_unit_test(grow_of_nothing_is_no_failure),
+		cmocka_unit_test(reserve_then_fill),
+		cmocka_unit_test(strings_escape_only_what_they_must),
+		cmocka_unit_test(strings_survive_a_round_trip),
+		cmocka_unit_test(scalars),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static struct qn_frame sample(uint8_t flags)
 static void the_bytes_are_as_documented(void **state)
 {
 	static const char want[] = "\x31\0\0\0\x07\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11\x11"
-	                           "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\x02\0tx\x03\0sub{\"a\":1}";
+				   "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"\x02\0tx\x03\0sub{\"a\":1}";
 	struct qn_frame f = sample(QN_FRAME_TRACE | QN_FRAME_SUB | QN_FRAME_SEALED);
 	uint8_t out[64];
 
@@ -148,7 +148,7 @@ static void fill(uint8_t *p, size_t n, bool noise)
 
 	for (size_t i = 0; i < n; i++) {
 		x = x * 1664525 + 1013904223;
-		p[i] = noise ? (uint8_t)(x >> 24) : (uint8_t)"queend "[i % 7];
+		p[i] = noise ? (uint8_t)(x >> 24) : (uint8_t) "queend "[i % 7];
 	}
 }
 
@@ -303,7 +303,8 @@ static void wrong_content_size_and_bombs(void **state)
 	blob[7]--;
 	opening((struct qn_span){blob, n}, QN_INVALID, "damaged segment: ");
 	/* An 8-byte content size of 2^62 in a frame of a few bytes. */
-	opening((struct qn_span){"\x01\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\0\0\x40\x01\0\0", 17}, QN_TOO_BIG, "segment of 4611686018427387904 bytes");
+	opening((struct qn_span){"\x01\x28\xb5\x2f\xfd\xe0\0\0\0\0\0\0\0\x40\x01\0\0", 17}, QN_TOO_BIG,
+	        "segment of 4611686018427387904 bytes");
 }
 
 static void *seal_in_a_thread(void *arg)
@@ -336,16 +337,16 @@ static void threads_have_their_own_contexts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(the_bytes_are_as_documented),
-	        cmocka_unit_test(frames_round_trip_and_truncation_fails),
-	        cmocka_unit_test(empty_and_longest_texts),
-	        cmocka_unit_test(damaged_frames),
-	        cmocka_unit_test(compresses_where_it_pays),
-	        cmocka_unit_test(a_sixteenth_must_be_saved),
-	        cmocka_unit_test(seals_behind_what_is_there_and_within_its_maximum),
-	        cmocka_unit_test(damaged_segments),
-	        cmocka_unit_test(wrong_content_size_and_bombs),
-	        cmocka_unit_test(threads_have_their_own_contexts),
+		cmocka_unit_test(the_bytes_are_as_documented),
+		cmocka_unit_test(frames_round_trip_and_truncation_fails),
+		cmocka_unit_test(empty_and_longest_texts),
+		cmocka_unit_test(damaged_frames),
+		cmocka_unit_test(compresses_where_it_pays),
+		cmocka_unit_test(a_sixteenth_must_be_saved),
+		cmocka_unit_test(seals_behind_what_is_there_and_within_its_maximum),
+		cmocka_unit_test(damaged_segments),
+		cmocka_unit_test(wrong_content_size_and_bombs),
+		cmocka_unit_test(threads_have_their_own_contexts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,12 +103,18 @@ static void ids_of_threads_are_distinct(void **state)
 
 static void uuid_text(void **state)
 {
-	static const char *const strict[] = {"01234567-89ab-cdef-fedc-ba9876543210", "01234567-89AB-CDEF-FEDC-BA9876543210"};
-	static const char *const bad[] = {
-	        "", "0123456789abcdeffedcba9876543210", "01234567-89ab-cdef-fedc-ba987654321", "01234567-89ab-cdef-fedc-ba98765432100",
-	        "{01234567-89ab-cdef-fedc-ba9876543210}", "g1234567-89ab-cdef-fedc-ba9876543210",
-	        "0123456-789ab-cdef-fedc-ba9876543210", "01234567-89ab-cdef-fedc-ba987654321 ",
-	        "01234567-89ab-cdef-fedc--a9876543210", "01234567089ab-cdef-fedc-ba987654321-"};
+	static const char *const strict[] = {"01234567-89ab-cdef-fedc-ba9876543210",
+	                                     "01234567-89AB-CDEF-FEDC-BA9876543210"};
+	static const char *const bad[] = {"",
+	                                  "0123456789abcdeffedcba9876543210",
+	                                  "01234567-89ab-cdef-fedc-ba987654321",
+	                                  "01234567-89ab-cdef-fedc-ba98765432100",
+	                                  "{01234567-89ab-cdef-fedc-ba9876543210}",
+	                                  "g1234567-89ab-cdef-fedc-ba9876543210",
+	                                  "0123456-789ab-cdef-fedc-ba9876543210",
+	                                  "01234567-89ab-cdef-fedc-ba987654321 ",
+	                                  "01234567-89ab-cdef-fedc--a9876543210",
+	                                  "01234567089ab-cdef-fedc-ba987654321-"};
 	struct qn_uuid u, copy;
 	char out[QN_UUID_TEXT];
 
@@ -164,10 +170,16 @@ static void base64(void **state)
 {
 	static const struct {
 		const char *plain, *coded;
-	} pairs[] = {{"", ""},           {"f", "Zg=="},         {"fo", "Zm8="},         {"foo", "Zm9v"},
-	             {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}, {"\xfb\xff\xfe", "+//+"}};
-	static const char *const bad[] = {"Z",    "Zg",   "Zg=",  "Zg===", "====", "Z===", "=Zg=", "Zg==Zg==", "Zm9v=AAA", "Zh==",
-	                                  "Zm9=", "Zm-_", "Zm9v\n", " Zm9", "Zm\xff/", "A==A"};
+	} pairs[] = {{"", ""},
+	             {"f", "Zg=="},
+	             {"fo", "Zm8="},
+	             {"foo", "Zm9v"},
+	             {"foob", "Zm9vYg=="},
+	             {"fooba", "Zm9vYmE="},
+	             {"foobar", "Zm9vYmFy"},
+	             {"\xfb\xff\xfe", "+//+"}};
+	static const char *const bad[] = {"Z",        "Zg",   "Zg=",  "Zg===", "====",   "Z===", "=Zg=",    "Zg==Zg==",
+	                                  "Zm9v=AAA", "Zh==", "Zm9=", "Zm-_",  "Zm9v\n", " Zm9", "Zm\xff/", "A==A"};
 	char coded[16];
 	uint8_t plain[16];
 	size_t n;
@@ -190,7 +202,8 @@ static void base64(void **state)
 	}
 	for (unsigned c = 0; c < 256; c++) {
 		const char in[4] = {(char)c, 'A', 'A', 'A'};
-		bool right = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/';
+		bool right = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' ||
+		             c == '/';
 
 		assert_int_equal(qn_base64_decode((struct qn_span){in, 4}, plain, &n), right);
 	}
@@ -199,13 +212,13 @@ static void base64(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(ids_of_one_thread_ascend),
-	        cmocka_unit_test(ids_of_threads_are_distinct),
-	        cmocka_unit_test(uuid_text),
-	        cmocka_unit_test(hashes),
-	        cmocka_unit_test(base64),
-	        /* Last: it leaves this thread's ids in the year 2100. */
-	        cmocka_unit_test(ids_carry_the_time_and_survive_a_clock_that_steps_back),
+		cmocka_unit_test(ids_of_one_thread_ascend),
+		cmocka_unit_test(ids_of_threads_are_distinct),
+		cmocka_unit_test(uuid_text),
+		cmocka_unit_test(hashes),
+		cmocka_unit_test(base64),
+		/* Last: it leaves this thread's ids in the year 2100. */
+		cmocka_unit_test(ids_carry_the_time_and_survive_a_clock_that_steps_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

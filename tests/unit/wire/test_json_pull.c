@@ -23,8 +23,9 @@ static int drop_arena(void **state)
 
 static void walks_a_push_body(void **state)
 {
-	static const char body[] = " { \"x\" : 1, \"items\" : [ {\"queue\":\"a\\u0062\", \"payload\" : {\"v\": [1]} , \"n\":-7},"
-	                           "{} ,{\"flag\":true,\"none\":null} ] } ";
+	static const char body[] =
+		" { \"x\" : 1, \"items\" : [ {\"queue\":\"a\\u0062\", \"payload\" : {\"v\": [1]} , \"n\":-7},"
+		"{} ,{\"flag\":true,\"none\":null} ] } ";
 	struct qn_json j;
 	struct qn_span key, s;
 	int64_t v;
@@ -78,7 +79,10 @@ static void walks_a_push_body(void **state)
 	assert_true(qn_json_end(&j));
 }
 
-#define CASE(in, out) {in, out, sizeof(out) - 1}
+#define CASE(in, out)                    \
+	{                                \
+		in, out, sizeof(out) - 1 \
+	}
 
 static void strings_are_unescaped(void **state)
 {
@@ -86,16 +90,16 @@ static void strings_are_unescaped(void **state)
 		const char *in, *out;
 		size_t n;
 	} cases[] = {
-	        CASE("\"\"", ""),
-	        CASE("\"plain\"", "plain"),
-	        CASE("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t"),
-	        CASE("\"a\\u0000b\"", "a\0b"),
-	        CASE("\"\\u007f\\u0080\\u07ff\\u0800\\uFFFF\"", "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf"),
-	        CASE("\"\\ud83d\\ude00\"", "\xf0\x9f\x98\x80"),
-	        CASE("\"\\uD800\\uDC00\\udbff\\udfff\"", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"),
-	        CASE("\"\\u00e9\xc3\xa9\\u00E9\"", "\xc3\xa9\xc3\xa9\xc3\xa9"),
-	        CASE("\"tail\\n\"", "tail\n"),
-	        CASE("\"0123456789abcdef\\t0123456789abcdef\"", "0123456789abcdef\t0123456789abcdef"),
+		CASE("\"\"", ""),
+		CASE("\"plain\"", "plain"),
+		CASE("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t"),
+		CASE("\"a\\u0000b\"", "a\0b"),
+		CASE("\"\\u007f\\u0080\\u07ff\\u0800\\uFFFF\"", "\x7f\xc2\x80\xdf\xbf\xe0\xa0\x80\xef\xbf\xbf"),
+		CASE("\"\\ud83d\\ude00\"", "\xf0\x9f\x98\x80"),
+		CASE("\"\\uD800\\uDC00\\udbff\\udfff\"", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"),
+		CASE("\"\\u00e9\xc3\xa9\\u00E9\"", "\xc3\xa9\xc3\xa9\xc3\xa9"),
+		CASE("\"tail\\n\"", "tail\n"),
+		CASE("\"0123456789abcdef\\t0123456789abcdef\"", "0123456789abcdef\t0123456789abcdef"),
 	};
 
 	(void)state;
@@ -128,8 +132,9 @@ static void plain_strings_are_not_copied(void **state)
 
 static void lone_surrogates_are_no_strings(void **state)
 {
-	static const char *const cases[] = {"\"\\ud83d\"",        "\"\\ude00\"",         "\"\\ud83dx\"", "\"\\ud83d\\n\"",
-	                                    "\"\\ud83d\\u0041\"", "\"\\ud83d\\ud83d\\ude00\"", "\"\\ude00\\ud83d\""};
+	static const char *const cases[] = {"\"\\ud83d\"",       "\"\\ude00\"",        "\"\\ud83dx\"",
+	                                    "\"\\ud83d\\n\"",    "\"\\ud83d\\u0041\"", "\"\\ud83d\\ud83d\\ude00\"",
+	                                    "\"\\ude00\\ud83d\""};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
@@ -148,9 +153,14 @@ static void integers(void **state)
 	static const struct {
 		const char *in;
 		int64_t v;
-	} good[] = {{"0", 0},     {"-0", 0},  {" 42 ", 42}, {"9223372036854775807", INT64_MAX}, {"-9223372036854775808", INT64_MIN},
+	} good[] = {{"0", 0},
+	            {"-0", 0},
+	            {" 42 ", 42},
+	            {"9223372036854775807", INT64_MAX},
+	            {"-9223372036854775808", INT64_MIN},
 	            {"-1", -1}};
-	static const char *const bad[] = {"1.0", "1e3", "9223372036854775808", "-9223372036854775809", "\"1\"", "null", "[]"};
+	static const char *const bad[] = {"1.0",  "1e3", "9223372036854775808", "-9223372036854775809", "\"1\"",
+	                                  "null", "[]"};
 	struct qn_json j;
 	int64_t v;
 
@@ -203,15 +213,23 @@ static const struct {
 	const char *in, *why;
 	size_t at;
 } broken[] = {
-        {"{\"a\":1,}", "key must be a string", 7},   {"{,\"a\":1}", "key must be a string", 1},
-        {"{\"a\" 1}", "expected `:`", 5},            {"{\"a\":1 \"b\":2}", "expected `,` or `}`", 7},
-        {"{\"a\":1", "unexpected end of input", 6},  {"{\"a\":1,", "unexpected end of input", 7},
-        {"{\"a\"", "unexpected end of input", 4},    {"{", "unexpected end of input", 1},
-        {"{\"a\":1]", "expected `,` or `}`", 6},     {"{\"\\ud800\":1}", "lone surrogate in string", 9},
-        {"[1,]", "invalid value", 3},                {"[1 2]", "expected `,` or `]`", 3},
-        {"[1}", "expected `,` or `]`", 2},           {"[1", "unexpected end of input", 2},
-        {"[", "unexpected end of input", 1},         {"[,]", "invalid value", 1},
-        {"{} x", "trailing text", 3},
+	{"{\"a\":1,}", "key must be a string", 7},
+	{"{,\"a\":1}", "key must be a string", 1},
+	{"{\"a\" 1}", "expected `:`", 5},
+	{"{\"a\":1 \"b\":2}", "expected `,` or `}`", 7},
+	{"{\"a\":1", "unexpected end of input", 6},
+	{"{\"a\":1,", "unexpected end of input", 7},
+	{"{\"a\"", "unexpected end of input", 4},
+	{"{", "unexpected end of input", 1},
+	{"{\"a\":1]", "expected `,` or `}`", 6},
+	{"{\"\\ud800\":1}", "lone surrogate in string", 9},
+	{"[1,]", "invalid value", 3},
+	{"[1 2]", "expected `,` or `]`", 3},
+	{"[1}", "expected `,` or `]`", 2},
+	{"[1", "unexpected end of input", 2},
+	{"[", "unexpected end of input", 1},
+	{"[,]", "invalid value", 1},
+	{"{} x", "trailing text", 3},
 };
 
 /** Reads one level as a caller would. */
@@ -277,14 +295,14 @@ static void the_first_error_stays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(walks_a_push_body),
-	        cmocka_unit_test(strings_are_unescaped),
-	        cmocka_unit_test(plain_strings_are_not_copied),
-	        cmocka_unit_test(lone_surrogates_are_no_strings),
-	        cmocka_unit_test(integers),
-	        cmocka_unit_test(wrong_types_say_what_was_expected),
-	        cmocka_unit_test(broken_containers),
-	        cmocka_unit_test(the_first_error_stays),
+		cmocka_unit_test(walks_a_push_body),
+		cmocka_unit_test(strings_are_unescaped),
+		cmocka_unit_test(plain_strings_are_not_copied),
+		cmocka_unit_test(lone_surrogates_are_no_strings),
+		cmocka_unit_test(integers),
+		cmocka_unit_test(wrong_types_say_what_was_expected),
+		cmocka_unit_test(broken_containers),
+		cmocka_unit_test(the_first_error_stays),
 	};
 
 	return cmocka_run_group_tests(tests, make_arena, drop_arena);

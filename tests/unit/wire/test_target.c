@@ -85,13 +85,20 @@ static void too_many_segments_match_nothing(void **state)
 static const struct {
 	const char *raw, *why;
 } refused[] = {
-        {"/a%", "malformed percent escape"},   {"/a%4", "malformed percent escape"},
-        {"/a%4/b", "malformed percent escape"}, {"/a%zz", "malformed percent escape"},
-        {"/a%%41", "malformed percent escape"}, {"/%+1", "malformed percent escape"},
-        {"/%00", "NUL is not allowed"},        {"/a%00b", "NUL is not allowed"},
-        {"/%ff", "not valid UTF-8"},           {"/%C0%AF", "not valid UTF-8"},
-        {"/%ED%A0%80", "not valid UTF-8"},     {"/%C3", "not valid UTF-8"},
-        {"/a/\xff", "not valid UTF-8"},        {"/%C3/%A9", "not valid UTF-8"},
+	{"/a%", "malformed percent escape"},
+	{"/a%4", "malformed percent escape"},
+	{"/a%4/b", "malformed percent escape"},
+	{"/a%zz", "malformed percent escape"},
+	{"/a%%41", "malformed percent escape"},
+	{"/%+1", "malformed percent escape"},
+	{"/%00", "NUL is not allowed"},
+	{"/a%00b", "NUL is not allowed"},
+	{"/%ff", "not valid UTF-8"},
+	{"/%C0%AF", "not valid UTF-8"},
+	{"/%ED%A0%80", "not valid UTF-8"},
+	{"/%C3", "not valid UTF-8"},
+	{"/a/\xff", "not valid UTF-8"},
+	{"/%C3/%A9", "not valid UTF-8"},
 };
 
 static void refused_everywhere(void **state)
@@ -164,7 +171,8 @@ static void queries(void **state)
 
 static void numbers(void **state)
 {
-	static const char *const bad[] = {"", "+", "-", "--1", "+-1", "-+1", " 1", "1 ", "1.0", "1e3", "0x1", "a", "1a"};
+	static const char *const bad[] = {"",   "+",   "-",   "--1", "+-1", "-+1", " 1",
+	                                  "1 ", "1.0", "1e3", "0x1", "a",   "1a"};
 	int64_t i;
 	uint64_t u;
 
@@ -191,8 +199,11 @@ static void numbers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(paths),   cmocka_unit_test(too_many_segments_match_nothing), cmocka_unit_test(refused_everywhere),
-	        cmocka_unit_test(queries), cmocka_unit_test(numbers),
+		cmocka_unit_test(paths),
+		cmocka_unit_test(too_many_segments_match_nothing),
+		cmocka_unit_test(refused_everywhere),
+		cmocka_unit_test(queries),
+		cmocka_unit_test(numbers),
 	};
 
 	return cmocka_run_group_tests(tests, make_arena, drop_arena);

@@ -63,11 +63,32 @@ static void every_pair_of_bytes(void **state)
 
 static void ill_formed_classes(void **state)
 {
-	static const char *const bad[] = {
-	        "\x80", "\xbf", "\xc0\x80", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\x80", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf",
-	        "\xf0\x80\x80\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xf8\x88\x80\x80\x80", "\xfe",
-	        "\xff", "\xc3", "\xe2\x82", "\xf0\x9f\x98", "\xe2\x28\xa1", "\xe2\x82\x28", "\xf0\x28\x8c\xbc", "\xf0\x90\x28\xbc",
-	        "\xf0\x90\x8c\x28", "\xc3\xc3\xa9", "\xed\xa0\xbd\xed\xb8\x80"};
+	static const char *const bad[] = {"\x80",
+	                                  "\xbf",
+	                                  "\xc0\x80",
+	                                  "\xc0\xaf",
+	                                  "\xc1\xbf",
+	                                  "\xe0\x80\x80",
+	                                  "\xe0\x9f\xbf",
+	                                  "\xed\xa0\x80",
+	                                  "\xed\xbf\xbf",
+	                                  "\xf0\x80\x80\x80",
+	                                  "\xf0\x8f\xbf\xbf",
+	                                  "\xf4\x90\x80\x80",
+	                                  "\xf5\x80\x80\x80",
+	                                  "\xf8\x88\x80\x80\x80",
+	                                  "\xfe",
+	                                  "\xff",
+	                                  "\xc3",
+	                                  "\xe2\x82",
+	                                  "\xf0\x9f\x98",
+	                                  "\xe2\x28\xa1",
+	                                  "\xe2\x82\x28",
+	                                  "\xf0\x28\x8c\xbc",
+	                                  "\xf0\x90\x28\xbc",
+	                                  "\xf0\x90\x8c\x28",
+	                                  "\xc3\xc3\xa9",
+	                                  "\xed\xa0\xbd\xed\xb8\x80"};
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(bad); i++) {
@@ -111,9 +132,11 @@ typedef const char *name_rule(struct qn_span s);
 
 static void same_for_every_name(void **state)
 {
-	static name_rule *const rules[] = {qn_name_queue, qn_name_partition, qn_name_group, qn_name_label, qn_name_transaction};
-	static const char *const fine[] = {"a", " q", "q ", ".", "..", "a/b", "a?b#c", "%41", "\xf0\x9f\x98\x80", "__QUEUE_MODE__",
-	                                   "e\xcc\x81", "\xc2\x80"};
+	static name_rule *const rules[] = {qn_name_queue, qn_name_partition, qn_name_group, qn_name_label,
+	                                   qn_name_transaction};
+	static const char *const fine[] = {
+		"a",         " q",      "q ", ".", "..", "a/b", "a?b#c", "%41", "\xf0\x9f\x98\x80", "__QUEUE_MODE__",
+		"e\xcc\x81", "\xc2\x80"};
 
 	(void)state;
 	for (size_t r = 0; r < COUNT(rules); r++) {
@@ -161,9 +184,9 @@ static void lengths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	        cmocka_unit_test(every_code_point),    cmocka_unit_test(every_pair_of_bytes),
-	        cmocka_unit_test(ill_formed_classes),  cmocka_unit_test(counts_characters_at_every_offset),
-	        cmocka_unit_test(same_for_every_name), cmocka_unit_test(lengths),
+		cmocka_unit_test(every_code_point),    cmocka_unit_test(every_pair_of_bytes),
+		cmocka_unit_test(ill_formed_classes),  cmocka_unit_test(counts_characters_at_every_offset),
+		cmocka_unit_test(same_for_every_name), cmocka_unit_test(lengths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,11 +39,11 @@ static inline void free_span(struct qn_span s)
 	free(u.out);
 }
 
-#define ASSERT_SPAN(s, lit)                                              \
-	do {                                                             \
-		struct qn_span got_ = (s);                               \
-		assert_int_equal(got_.n, sizeof(lit) - 1);               \
-		assert_memory_equal(got_.p, lit, sizeof(lit) - 1);       \
+#define ASSERT_SPAN(s, lit)                                        \
+	do {                                                       \
+		struct qn_span got_ = (s);                         \
+		assert_int_equal(got_.n, sizeof(lit) - 1);         \
+		assert_memory_equal(got_.p, lit, sizeof(lit) - 1); \
 	} while (0)
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
