@@ -51,6 +51,10 @@ build_queend() {
 		configure_build "$build" /usr/bin/gcc
 		local targets=(all)
 		if [ "$1" = broker ]; then
+			ninja -C "$build" build.ninja >"$build/ninja.log" 2>&1 || {
+				cat "$build/ninja.log" >&2
+				die 'meson failed'
+			}
 			mapfile -t targets < <(ninja -C "$build" -t targets all | sed -nE 's,^(queend|(modules|plugins)/[^ ]*\.so):.*,\1,p')
 		fi
 		ninja -C "$build" "${targets[@]}" >"$build/ninja.log" 2>&1 || {

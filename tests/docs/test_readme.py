@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 import tour
-from conftest import ENV, QUEEND, ROOT
+from conftest import Broker, ENV, QUEEND, ROOT
 
 
 @pytest.mark.parametrize("version", ["1.1", "2"])
@@ -33,6 +33,21 @@ def test_backup_holds_the_schema(broker):
     listed = subprocess.run(["pg_restore", "-l", str(broker.root / "queen.dump")], capture_output=True, text=True,
                             check=True, env=ENV).stdout
     assert "TABLE DATA queen queues" in listed and "TABLE DATA queen log_dlq" in listed
+
+
+def test_tls_as_described(tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert], check=True,
+                   capture_output=True, env=ENV)
+    broker = Broker("--set", "storage.use=storage_memory", QUEEN_TLS_CERT=str(cert), QUEEN_TLS_KEY=str(key))
+    try:
+        seen = subprocess.run(["curl", "-sS", "--retry", "50", "--retry-delay", "1", "--retry-connrefused", "--cacert", cert,
+                               "-w", " %{http_version}", f"https://127.0.0.1:{broker.port}/health"], text=True,
+                              capture_output=True, timeout=90, check=False, env=ENV)
+        assert '"status":"healthy"' in seen.stdout and seen.stdout.endswith(" 2"), seen
+    finally:
+        broker.stop()
 
 
 def test_option_tables_are_current():
