@@ -109,7 +109,10 @@ static void found_nothing(struct qn_broker *b, struct qn_pop_job *pop, const str
 	bool may_wait = pop->wait && !b->draining && qn_mono_ms() < pop->deadline_ms;
 
 	pop->attempts++;
-	pop->failure = e == NULL ? (struct qn_error){0} : *e;
+	pop->failure = (struct qn_error){0};
+	if (e != NULL) {
+		pop->failure = *e;
+	}
 	if (e != NULL && (!e->retryable || !may_wait)) {
 		qn_pop_finish(b, pop, e);
 		return;

@@ -67,8 +67,9 @@ static void render_head(struct http_conn *c, uint16_t version, const struct qn_h
 	}
 	out->p = h2o_mem_alloc(n);
 	out->n = 0;
-	put(out, line, (size_t)snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\nServer: queend\r\n", r->status,
-	                                http_reason(r->status)));
+	int line_bytes =
+	        snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\nServer: queend\r\n", r->status, http_reason(r->status));
+	put(out, line, (size_t)line_bytes);
 	if (r->content_type.n > 0) {
 		put_header(out, QN_SPAN_LIT("Content-Type"), r->content_type);
 	}

@@ -384,7 +384,7 @@ static void step(struct qn_pg_conn *c)
 void qn_pg_conn_resolved(struct qn_pg_conn *c, const struct qn_pg_conninfo *info, const char *why)
 {
 	if (info == NULL) {
-		connect_failed(c, why);
+		connect_failed(c, why != NULL ? why : "the host name does not resolve");
 		return;
 	}
 	c->state = QN_PG_CONNECTING;

@@ -156,7 +156,7 @@ static int wait_ready(struct qn_pg_embedded *s, struct qn_error *e)
 		qn_pg_sleep_ms(READY_TICK_MS);
 	}
 	QN_LOG(s->pg->host, s->pg->mod, QN_INFO, "storage.server_ready", QN_S("dir", s->cluster.data),
-	       QN_U("took_ms", s->pg->host->mono_ms() - from));
+	       QN_S("socket", s->cluster.socket_dir), QN_U("took_ms", s->pg->host->mono_ms() - from));
 	return QN_OK;
 }
 
