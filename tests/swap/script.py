@@ -69,7 +69,7 @@ def pushes(run):
     push(run, {"queue": q, "payload": {"b": 1, "a": [None, True, 1.5, "é\u0000"]}}, message(q, ""), message(q, "x"))
     push(run, message(q, "x"), message(q, "y", "p"), message(q, "x"), message(q, "z"), message(q, "y", "p"))
     push(run, {"queue": q, "partition": None, "payload": None, "traceId": GHOST, "producerSub": "me", "unknown": 1})
-    pop(run, q)
+    pop(run, q, "Default")
     pop(run, q, "p", autoAck=True)
     for body in (b"", b"null", b'{"items":7}', b'{"items":[{"queue":"q"}]}', b'{"items":[{"payload":1}]}',
                  b'{"items":[{"queue":"q","payload":NaN}]}', b'{"items":[{"queue":"q","queue":"q","payload":1}]}',

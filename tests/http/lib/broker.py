@@ -107,7 +107,8 @@ class Broker:
         self.process.wait(STOP_SECONDS)
 
     def stop(self):
-        """SIGTERM; the stop must be clean and the whole log free of errors."""
+        """SIGTERM to a running broker; the stop must be clean and the whole log free of errors."""
+        assert self.running(), f"{self} died with {self.process.returncode}:\n{self.log()[-4000:]}"
         self.terminate()
         code = self.exit_code()
         assert code == 0, f"{self} exited with {code}:\n{self.log()[-4000:]}"
@@ -145,10 +146,9 @@ class Broker:
         """Rows of one statement on the embedded database, every value as text."""
         where = self.socket_file()
         command = ["psql", "-X", "-q", "-t", "--csv", "-v", "ON_ERROR_STOP=1", "-h", str(where.parent),
-                   "-p", where.name.rsplit(".", 1)[1], "-U", "postgres", "-d", "postgres", "-c", sql]
-        if os.getuid() == 0:
-            command = ["runuser", "-u", "postgres", "--", *command]
-        done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=30, check=False)
+                   "-p", where.name.rsplit(".", 1)[1], "-U", "postgres", "-d", "postgres", "-w", "-c", sql]
+        env = {**os.environ, "PGPASSWORD": (self.data / "pg.password").read_text()}
+        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=30, check=False)
         assert done.returncode == 0, f"{sql}\n{done.stderr}"
         return [tuple(row) for row in csv.reader(io.StringIO(done.stdout)) if row]
 
@@ -158,25 +158,35 @@ class Brokers:
 
     def __init__(self):
         self.running = {}
+        self.refused = {}
         self.faults = []
 
     def get(self, storage, **env):
+        """The shared broker of this kind; one that died or hangs is a fault of the session and is replaced."""
         key = (storage, tuple(sorted(env.items())))
+        assert key not in self.refused, self.refused[key]
         broker = self.running.get(key)
-        if broker is not None and not broker.running():
-            self.faults.append(f"{broker} died with {broker.process.returncode}:\n{broker.log()[-3000:]}")
+        if broker is not None and not broker.healthy():
+            state = "hangs" if broker.running() else f"died with {broker.process.returncode}"
+            self.faults.append(f"{broker} {state}:\n{broker.log()[-3000:]}")
+            broker.reap()
             broker = None
         if broker is None:
-            broker = self.running[key] = Broker(storage, env)
-            broker.start()
+            broker = Broker(storage, env)
+            try:
+                broker.start()
+            except AssertionError as fault:
+                self.refused[key] = str(fault)
+                broker.reap()
+                raise
+            self.running[key] = broker
         return broker
 
     def close(self):
         """Stop them all; returns what was wrong with any of them over the whole session."""
         for broker in self.running.values():
             try:
-                if broker.running():
-                    broker.stop()
+                broker.stop()
             except AssertionError as fault:
                 self.faults.append(str(fault))
             finally:

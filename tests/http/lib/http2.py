@@ -2,6 +2,7 @@
 """HTTP/2 with prior knowledge over a plain socket, many streams on one connection, no threads.
 
 Whoever waits for a stream reads the socket for all of them. Used by one thread. The interface is the one of http1.
+GOAWAY frames are taken out before the library sees them: it would refuse the answers that a graceful end still owes.
 """
 import select
 import socket
@@ -17,6 +18,7 @@ import h2.settings
 from .http1 import Gone, as_bytes
 from .reply import Reply
 
+GOAWAY = 7
 WINDOW = 1 << 24
 STREAMS = 80
 
@@ -42,6 +44,8 @@ class Connection:
                                  h2.settings.SettingCodes.ENABLE_PUSH: 0})
         self.h2.increment_flow_control_window(WINDOW)
         self.streams = {}
+        self.arrived = b""
+        self.last = None
         self.closed = False
         self._flush()
 
@@ -51,9 +55,23 @@ class Connection:
             self.sock.settimeout(60)
             self.sock.sendall(data)
 
+    def _without_goaway(self, data):
+        """Whole frames of what has arrived, less the GOAWAYs; `last` is the last stream the peer still answers."""
+        self.arrived += data
+        frames, position = [], 0
+        while len(self.arrived) - position >= 9:
+            end = position + 9 + int.from_bytes(self.arrived[position:position + 3], "big")
+            if end > len(self.arrived):
+                break
+            if self.arrived[position + 3] == GOAWAY:
+                self.last = int.from_bytes(self.arrived[position + 9:position + 13], "big") & 0x7fffffff
+            else:
+                frames.append(self.arrived[position:end])
+            position = end
+        self.arrived = self.arrived[position:]
+        return b"".join(frames)
+
     def _event(self, event):
-        if isinstance(event, h2.events.ConnectionTerminated):
-            self.closed = True
         stream = self.streams.get(getattr(event, "stream_id", None))
         if stream is None:
             return
@@ -79,7 +97,7 @@ class Connection:
         if not data:
             self.closed = True
             return False
-        for event in self.h2.receive_data(data):
+        for event in self.h2.receive_data(self._without_goaway(data)):
             self._event(event)
         self._flush()
         return True
@@ -118,7 +136,8 @@ class Connection:
 
     def done(self, number):
         stream = self.streams[number]
-        return stream.ended or stream.reset is not None or self.closed
+        refused = self.last is not None and number > self.last
+        return stream.ended or stream.reset is not None or self.closed or refused
 
     def read(self, number, timeout):
         deadline = time.monotonic() + timeout
@@ -136,9 +155,10 @@ class Connection:
         return Reply(status, fields, b"".join(stream.chunks))
 
     def reset_stream(self, number):
-        self.h2.reset_stream(number, error_code=8)
+        if not self.done(number):
+            self.h2.reset_stream(number, error_code=8)
+            self._flush()
         self.streams.pop(number, None)
-        self._flush()
 
     def close(self):
         self.closed = True
@@ -186,7 +206,8 @@ class Client:
         for connection in self.connections:
             while not connection.closed and connection.pump(0):
                 pass
-        self.connections = [connection for connection in self.connections if not connection.closed]
+        self.connections = [connection for connection in self.connections
+                            if not connection.closed and connection.last is None]
         for connection in self.connections:
             if len(connection.streams) < STREAMS:
                 return connection

@@ -15,6 +15,13 @@ def body_of(q, tid):
     return {"items": [{"queue": q, "transactionId": tid, "payload": tid}]}
 
 
+def arrived(api):
+    """Calls sent before this have left the kernel's queues: later ones on as many connections were answered."""
+    for _ in range(2):
+        for call in [api.start("GET", "/status") for _ in range(40)]:
+            assert call.wait().status == 200
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("storage", ["memory", "pg"])
 @pytest.mark.parametrize("version", VERSIONS)
@@ -25,7 +32,7 @@ def test_sigterm_answers_everybody_and_exits_0(own_broker, storage, version):
     parked = [api.park("idle", timeout=60000) for _ in range(20)]
     parked.append(api.park("idle", "p", timeout=60000))
     parked.append(api.park(namespace="idle", timeout=60000))
-    assert api.call("GET", "/status").status == 200
+    arrived(api)
     pushes = [api.start("POST", "/api/v1/push", body_of("busy", f"t{number}")) for number in range(20)]
     watch = clock.Watch()
     broker.terminate()
@@ -148,7 +155,7 @@ def test_two_signals_stop_it_too(own_broker):
     broker = own_broker("memory")
     api = Api(broker.port, "h1")
     parked = api.park("q", timeout=60000)
-    assert api.call("GET", "/status").status == 200
+    arrived(api)
     broker.terminate()
     broker.terminate()
     assert broker.exit_code() == 0
