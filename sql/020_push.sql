@@ -9,12 +9,14 @@
 
 -- Offsets of 16-byte hashes in the sidecar. Lane i is searched in (p_after[i], p_upto[i]], not in rows older than
 -- p_since[i]; item j (1-based) belongs to lane p_item_lane[j] and is bytes 16j-15..16j of p_hashes. Returns found items
--- only. Hash joins stay allowed here: both sides can be large.
+-- only. Both sides can be large, so a hash join is wanted; with nested loops called expensive only the look-ups by index,
+-- which cannot be anything else, remain nested loops.
 CREATE OR REPLACE FUNCTION queen.match_hashes(
 	p_lane_id uuid[], p_after int8[], p_upto int8[], p_since timestamptz[], p_item_lane int4[], p_hashes bytea)
 RETURNS TABLE (item int4, lowest int8, highest int8)
 LANGUAGE plpgsql STABLE
-SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_mergejoin = off SET jit = off
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = on SET enable_nestloop = off
+SET enable_mergejoin = off SET jit = off
 AS $$
 BEGIN
 	RETURN QUERY
