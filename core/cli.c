@@ -47,6 +47,7 @@ static const char *value_of(const char *name, int argc, char **argv, int *i)
 {
 	size_t n = strlen(name);
 
+	/* NOLINTNEXTLINE(clang-analyzer-core.NonNullParamChecker): argv holds argc strings, and *i < argc */
 	if (strncmp(argv[*i], name, n) != 0) {
 		return NULL;
 	}

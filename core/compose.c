@@ -255,6 +255,7 @@ static void print_chain(const struct step *step, const struct qn_mod *from, char
 		print_chain(step->before, from, out, size);
 	}
 	n = strlen(out);
+	/* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): every step has its module */
 	(void)snprintf(out + n, size - n, "%s%s needs %s", n > 0 ? ", " : "", step->mod->d.name, step->need);
 }
 

@@ -128,13 +128,15 @@ static const char *outcome_name(enum qn_ack_outcome o)
 	return names[o];
 }
 
+static const char unresolvable[] = "unresolvable: transaction not in the ack window (hash purged or never "
+				   "pushed); if leased, the message redelivers";
+
 static const char *reason_text(enum qn_ack_reason r)
 {
 	static const char *const texts[] = {
 		[QN_ACK_BAD_LEASE] = "invalid or expired lease",
 		[QN_ACK_NO_CONSUMER] = "consumer not found",
-		[QN_ACK_UNRESOLVABLE] = "unresolvable: transaction not in the ack window (hash purged or never "
-					"pushed); if leased, the message redelivers",
+		[QN_ACK_UNRESOLVABLE] = unresolvable,
 		[QN_ACK_COMMITTED] = "already committed: the cursor moved past this message before this ack",
 		[QN_ACK_NO_BATCH] = "no leased batch",
 		[QN_ACK_STORAGE] = "ack flush failed; lease will expire and redeliver",

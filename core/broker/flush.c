@@ -170,7 +170,7 @@ static void seal_lane(struct qn_flush *f, struct qn_lane_flush *lf, struct qn_se
 /** On the crew or the engine; touches nothing but the flush and the frames. */
 static void seal_all(struct qn_flush *f)
 {
-	uint32_t most = 0;
+	uint32_t most = 1;
 	struct qn_segment_part *parts;
 
 	for (uint32_t i = 0; i < f->lane_count; i++) {
