@@ -4,6 +4,7 @@
 A broker is stopped by its own process id only. With storage_pg the embedded PostgreSQL is the broker's child: a clean
 stop takes it down; after a kill -9 the next start on the same directory takes it over, and `reap` sees to the rest.
 """
+import contextlib
 import csv
 import io
 import os
@@ -142,15 +143,35 @@ class Broker:
                 return where if where.name.startswith(".s.PGSQL.") else next(where.glob(".s.PGSQL.*[0-9]"))
         raise AssertionError(f"{self}: no socket of the embedded database:\n{self.log()[-2000:]}")
 
-    def psql(self, sql):
-        """Rows of one statement on the embedded database, every value as text."""
+    def _psql(self):
         where = self.socket_file()
         command = ["psql", "-X", "-q", "-t", "--csv", "-v", "ON_ERROR_STOP=1", "-h", str(where.parent),
-                   "-p", where.name.rsplit(".", 1)[1], "-U", "postgres", "-d", "postgres", "-w", "-c", sql]
-        env = {**os.environ, "PGPASSWORD": (self.data / "pg.password").read_text()}
-        done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=30, check=False)
+                   "-p", where.name.rsplit(".", 1)[1], "-U", "postgres", "-d", "postgres", "-w"]
+        return command, {**os.environ, "PGPASSWORD": (self.data / "pg.password").read_text()}
+
+    def psql(self, sql):
+        """Rows of one statement on the embedded database, every value as text."""
+        command, env = self._psql()
+        done = subprocess.run([*command, "-c", sql], capture_output=True, text=True, env=env, timeout=30, check=False)
         assert done.returncode == 0, f"{sql}\n{done.stderr}"
         return [tuple(row) for row in csv.reader(io.StringIO(done.stdout)) if row]
+
+    @contextlib.contextmanager
+    def stalled(self, table):
+        """While inside, nobody else can use this table of the embedded database: calls that need it stay in flight."""
+        command, env = self._psql()
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as session:
+            try:
+                session.stdin.write(f"BEGIN; LOCK TABLE queen.{table} IN ACCESS EXCLUSIVE MODE; SELECT 'held';\n")
+                session.stdin.flush()
+                assert session.stdout.readline().strip() == "held"
+                yield
+            finally:
+                session.stdin.close()
+
+    def waiting(self):
+        """How many statements of the embedded database wait for a lock."""
+        return int(self.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")[0][0])
 
 
 class Brokers:

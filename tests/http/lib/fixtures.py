@@ -75,7 +75,7 @@ def memory_api(brokers, brokers_seen):
 
 # One broker whose environment differs from the defaults in every variable the suites check.
 CHANGED = {"DEFAULT_SUBSCRIPTION_MODE": "all", "QUEEN_MAX_BODY_BYTES": "3000000", "QUEEN_POP_MAX_MB": "1",
-           "DEFAULT_TIMEOUT": "700"}
+           "DEFAULT_TIMEOUT": "700", "QUEEN_PUSH_MEMORY_MB": "4"}
 
 
 @pytest.fixture(params=CROSS)

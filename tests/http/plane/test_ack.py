@@ -91,6 +91,30 @@ def test_repeating_a_successful_ack_is_a_noop(api, q):
     assert refused(api.ack(messages[1], "failed", leaseId=None), COMMITTED)
 
 
+def test_a_repeat_does_not_touch_the_next_batch(api, q):
+    old = batch_of(api, q, 2)
+    api.acks([ack_item(message) for message in old])
+    api.send(q, "next")
+    new = api.pop(q)["messages"][0]
+    for item in (ack_item(old[1]), ack_item(old[1], leaseId=None)):
+        result = api.acks([item])[0]
+        assert (result["success"], result["noop"], result["leaseReleased"]) == (True, True, False), result
+    assert api.pop(q) is None
+    assert brief(api.ack(new)) == (True, "completed", True)
+
+
+@pytest.mark.slow
+def test_the_batch_stays_the_bound_after_its_lease_expired(slow_api, q):
+    api = slow_api
+    api.send(q, "t1", "t2", "t3")
+    watch = clock.Watch()
+    first = api.pop(q, batch=1, leaseSeconds=1)["messages"][0]
+    watch.sleep_until(1.3)
+    assert refused(api.ack({**first, "transactionId": "t3"}, leaseId=None), GHOST)
+    assert api.ack(first, leaseId=None)["success"] is True
+    assert api.popped(q) == ["t2", "t3"]
+
+
 def test_a_ghost_is_unresolvable_and_the_rest_is_processed(api, q):
     messages = batch_of(api, q, 2)
     ghost = {**ack_item(messages[0]), "transactionId": "never pushed"}

@@ -7,6 +7,7 @@ import pytest
 
 from lib import clock, http1
 from lib.api import pop_path
+from lib.fixtures import CHANGED
 
 NO_ROUTE = {"error": "Not Found", "code": "no_such_route"}
 
@@ -125,6 +126,20 @@ def test_a_body_above_the_limit_is_refused_before_it_is_sent(brokers, brokers_se
     while b"\r\n\r\n" not in data:
         data += connection.sock.recv(65536)
     assert data.startswith(b"HTTP/1.1 413 "), data
+    connection.close()
+
+
+def test_a_chunked_body_above_the_limit(brokers, brokers_seen):
+    connection = http1.Connection(brokers.get("memory", **CHANGED).port)
+    connection.send("POST", "/api/v1/push", b"", [("Transfer-Encoding", "chunked")])
+    try:
+        for _ in range(70):
+            connection.send_raw(b"c350\r\n" + b" " * 50000 + b"\r\n")
+        connection.send_raw(b"0\r\n\r\n")
+    except ConnectionError:
+        pass
+    reply = connection.read()
+    assert reply.status == 413 and reply.error
     connection.close()
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lib import clock
-from lib.api import tids
+from lib.api import Api, tids
 
 LONG = 20000
 WOKEN = 8
@@ -156,6 +156,29 @@ def test_the_default_timeout_from_the_environment(changed_api, q):
     watch = clock.Watch()
     assert changed_api.pop(q, wait=True) is None
     assert 0.65 <= watch.seconds < 5
+
+
+def test_the_older_name_of_the_default_timeout(own_broker):
+    api = Api(own_broker("memory", POP_DEFAULT_TIMEOUT_MS="600").port, "h1")
+    watch = clock.Watch()
+    assert api.pop("q", wait=True) is None
+    assert 0.55 <= watch.seconds < 5
+    api.close()
+
+
+@pytest.mark.slow
+def test_empty_polls_over_a_leased_lane_never_hide_its_backlog(pg_api, q):
+    """However old the lane's last write is by then, the expired batch is offered again."""
+    api = pg_api
+    api.send(q, "m")
+    message = api.pop(q, consumerGroup="g", subscriptionMode="all", leaseSeconds=1)["messages"][0]
+    for _ in range(5):
+        assert api.pop(q, consumerGroup="g") is None
+    api.broker.psql("UPDATE queen.log_partitions SET last_write_at = now() - interval '10 min' "
+                    f"WHERE id = '{message['partitionId']}'")
+    assert api.pop(q, consumerGroup="g") is None
+    call = api.park(q, consumerGroup="g")
+    assert tids(woken(api, call)) == ["m"]
 
 
 def test_no_lost_wake_ups(api, q):

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stored segment that cannot be read never stalls its lane: its messages become dead letters with the reason."""
+import pytest
+
+from lib import clock
+from lib.api import tids
+
+
+@pytest.mark.parametrize("damage", ["'\\x07'::bytea", "''::bytea", "substring(blob FOR 9)", "'\\x01ffffffff'::bytea"])
+def test_a_damaged_segment_is_dead_lettered_and_the_lane_goes_on(pg_api, q, damage):
+    pg_api.send(q, "t0", "t1")
+    pg_api.send(q, "t2")
+    partition = f"(SELECT p.id FROM queen.log_partitions p JOIN queen.queues k ON k.id = p.queue_id WHERE k.name = '{q}')"
+    pg_api.broker.psql(f"UPDATE queen.log_segments SET blob = {damage} WHERE partition_id = {partition} AND base_offset = 0")
+
+    found = clock.eventually(lambda: pg_api.pop(q, batch=10), 10, "the message behind the damage")
+
+    assert tids(found) == ["t2"] and found["messages"][0]["offset"] == 2
+    rows = pg_api.broker.psql(
+        f'SELECT "offset", error FROM queen.log_dlq WHERE partition_id = {partition} ORDER BY "offset"')
+    assert [row[0] for row in rows] == ["0", "1"], rows
+    assert all(row[1].startswith("undecodable segment") for row in rows), rows
+
+
+def test_good_messages_before_the_damage_are_delivered_and_kept_until_acknowledged(pg_api, q):
+    pg_api.send(q, "t0")
+    pg_api.send(q, "t1")
+    partition = f"(SELECT p.id FROM queen.log_partitions p JOIN queen.queues k ON k.id = p.queue_id WHERE k.name = '{q}')"
+    pg_api.broker.psql(f"UPDATE queen.log_segments SET blob = '\\x07' WHERE partition_id = {partition} AND base_offset = 1")
+
+    assert tids(pg_api.pop(q, batch=10, leaseSeconds=1)) == ["t0"]
+    again = clock.eventually(lambda: pg_api.pop(q, batch=10, leaseSeconds=1), 10, "t0 comes again: nobody acknowledged it")
+    assert tids(again) == ["t0"]
