@@ -210,7 +210,7 @@ BEGIN
 END
 $$;
 
--- Files dead letters and moves the cursors past them. A lease that is named must still be the lane's; it may have run
+-- Files dead letters, a row for each message, and moves the cursors past them. A lease that is named must still be the lane's; it may have run
 -- out, as long as nobody else has been given the lane.
 CREATE OR REPLACE FUNCTION queen.dead_letter_v1(p_tenant uuid[], p_partition_id uuid[], p_group text[],
 	p_lease_id text[], p_offset int8[], p_count int4[], p_message_id uuid[], p_transaction_id text[], p_payload bytea[],
@@ -236,10 +236,12 @@ BEGIN
 
 	INSERT INTO queen.log_dlq (partition_id, consumer_group, "offset", message_id, transaction_id, payload, error,
 		retry_count, failed_at)
-	SELECT a.id, a.grp, a.at, NULLIF(a.message, '00000000-0000-0000-0000-000000000000'), a.txn, a.payload, a.error,
-		a.retries, clock_timestamp()
-	FROM unnest(p_partition_id, p_group, p_offset, p_message_id, p_transaction_id, p_payload, p_error, p_retry_count)
-		WITH ORDINALITY a (id, grp, at, message, txn, payload, error, retries, ord)
+	SELECT a.id, a.grp, a.at + g.i, NULLIF(a.message, '00000000-0000-0000-0000-000000000000'), a.txn, a.payload,
+		a.error, a.retries, clock_timestamp()
+	FROM unnest(p_partition_id, p_group, p_offset, p_count, p_message_id, p_transaction_id, p_payload, p_error,
+			p_retry_count)
+		WITH ORDINALITY a (id, grp, at, cnt, message, txn, payload, error, retries, ord)
+	CROSS JOIN LATERAL generate_series(0, a.cnt - 1) g (i)
 	WHERE a.ord::int4 = ANY (v_ord);
 
 	UPDATE queen.log_consumers c

@@ -3,9 +3,10 @@
  * Rendering claimed segments: open, walk the frames, write one JSON object around each payload's
  * bytes, which are copied as they are.
  *
- * A segment that cannot be read must not stall its lane (decisions 18): its messages are left out,
- * logged, and filed as dead letters with the reason, which moves the cursor past them. What follows
- * it in its lane waits for the next pop.
+ * A segment that cannot be read must not stall its lane (decisions 18): it and what follows it in its
+ * lane are left out and logged. Where it is the head of the lane's batch its messages are filed as dead
+ * letters with the reason, which moves the cursor past them; behind good messages it waits until those
+ * are acknowledged and it is the head.
  */
 #include "pop_render.h"
 
@@ -238,7 +239,9 @@ static bool put_slice(struct render *r, const struct qn_claimed *lane, const str
 	qn_error_prefix(&e, "undecodable segment");
 	qn_log(QN_ERROR, "segment.undecodable", QN_SP("queue", lane->queue), QN_SP("partition", lane->partition),
 	       QN_I("base_offset", s->base_offset), QN_U("messages", s->take), QN_S("error", e.msg));
-	file_unreadable(r, lane, s, &e);
+	if (s == lane->slices) {
+		file_unreadable(r, lane, s, &e);
+	}
 	return false;
 }
 

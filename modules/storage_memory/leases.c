@@ -75,7 +75,7 @@ static void file_letter(struct qn_mem *m, struct qn_mem_lane *l, const struct qn
 	letter->error_bytes = parts[2].n;
 	letter->next = l->letters;
 	l->letters = letter;
-	l->letter_count++;
+	l->letter_count += d->count;
 	m->used_bytes += (int64_t)parts[1].n;
 }
 
@@ -139,7 +139,8 @@ void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op)
 
 	op->renewed = 0;
 	op->expires_at_us = 0;
-	for (struct qn_mem_node *n = qn_mem_table_next(&m->lanes, NULL); n != NULL; n = qn_mem_table_next(&m->lanes, n)) {
+	for (struct qn_mem_node *n = qn_mem_table_next(&m->lanes, NULL); n != NULL;
+	     n = qn_mem_table_next(&m->lanes, n)) {
 		struct qn_mem_lane *l = QN_MEM_OF(n, struct qn_mem_lane, by_id);
 
 		if (memcmp(&l->queue->tenant, &op->tenant, sizeof(op->tenant)) != 0) {
