@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#define CLOSING_MS 1000 /* for the TLS farewell */
+#define CLOSING_MS  1000 /* for the TLS farewell */
 #define CALL_FIN_MS 1000
 
 static void conn_link(struct http_conn *c)

@@ -15,10 +15,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PIPELINE_MAX    65536u
-#define BODY_FIRST_MAX  65536u /* allocated before any byte of a body has come */
-#define BODY_PROGRESS   1024u
-#define LINGER_MS       2000
+#define PIPELINE_MAX   65536u
+#define BODY_FIRST_MAX 65536u /* allocated before any byte of a body has come */
+#define BODY_PROGRESS  1024u
+#define LINGER_MS      2000
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #define PREFACE_BYTES (sizeof(preface) - 1)
@@ -145,7 +145,7 @@ static void start_body(struct http_conn *c)
 	c->chunk = (struct h1_chunk){0};
 	c->progress_at = 0;
 	c->body_cap = head->content_length < BODY_FIRST_MAX && !head->is_chunked ? (size_t)head->content_length
-	                                                                          : BODY_FIRST_MAX;
+	                                                                         : BODY_FIRST_MAX;
 	c->call->h1_body = malloc(c->body_cap);
 	if (c->call->h1_body == NULL) {
 		h1_refuse(c, 503, "out of memory");

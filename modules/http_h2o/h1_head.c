@@ -272,8 +272,8 @@ static int conclude(struct h1_head *h, const struct seen *s, const char **why)
 		return REFUSE(400, "bad Transfer-Encoding");
 	}
 	h->keep_alive = !s->close && (h->version >= 0x101 || s->keep_alive);
-	h->wants_h2c = s->h2c && s->upgrade_option && s->settings_option && s->settings == 1 &&
-	               h->version >= 0x101 && !h->is_chunked && h->content_length == 0 && is_base64url(h->settings);
+	h->wants_h2c = s->h2c && s->upgrade_option && s->settings_option && s->settings == 1 && h->version >= 0x101 &&
+	               !h->is_chunked && h->content_length == 0 && is_base64url(h->settings);
 	return 0;
 }
 

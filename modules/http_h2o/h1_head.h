@@ -28,9 +28,9 @@ struct h1_head {
 	uint32_t header_count;
 	uint16_t version; /* 0x100 or 0x101 */
 	bool has_length, is_chunked;
-	bool keep_alive;     /* what the client asked for, the version's default applied */
-	bool wants_continue; /* Expect: 100-continue */
-	bool wants_h2c;      /* a complete and acceptable upgrade offer */
+	bool keep_alive;           /* what the client asked for, the version's default applied */
+	bool wants_continue;       /* Expect: 100-continue */
+	bool wants_h2c;            /* a complete and acceptable upgrade offer */
 	struct h1_header *headers; /* [borrow] room for as many lines as h1_head_find() counted */
 };
 

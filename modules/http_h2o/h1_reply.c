@@ -16,12 +16,28 @@ const char *http_reason(int status)
 		int status;
 		const char *text;
 	} reasons[] = {
-		{200, "OK"}, {201, "Created"}, {202, "Accepted"}, {204, "No Content"}, {301, "Moved Permanently"},
-		{302, "Found"}, {304, "Not Modified"}, {400, "Bad Request"}, {401, "Unauthorized"},
-		{403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"}, {409, "Conflict"},
-		{413, "Payload Too Large"}, {417, "Expectation Failed"}, {429, "Too Many Requests"},
-		{431, "Request Header Fields Too Large"}, {500, "Internal Server Error"}, {502, "Bad Gateway"},
-		{503, "Service Unavailable"}, {504, "Gateway Timeout"}, {505, "HTTP Version Not Supported"},
+		{200, "OK"},
+		{201, "Created"},
+		{202, "Accepted"},
+		{204, "No Content"},
+		{301, "Moved Permanently"},
+		{302, "Found"},
+		{304, "Not Modified"},
+		{400, "Bad Request"},
+		{401, "Unauthorized"},
+		{403, "Forbidden"},
+		{404, "Not Found"},
+		{405, "Method Not Allowed"},
+		{409, "Conflict"},
+		{413, "Payload Too Large"},
+		{417, "Expectation Failed"},
+		{429, "Too Many Requests"},
+		{431, "Request Header Fields Too Large"},
+		{500, "Internal Server Error"},
+		{502, "Bad Gateway"},
+		{503, "Service Unavailable"},
+		{504, "Gateway Timeout"},
+		{505, "HTTP Version Not Supported"},
 	};
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
 		if (reasons[i].status == status) {
@@ -68,7 +84,7 @@ static void render_head(struct http_conn *c, uint16_t version, const struct qn_h
 	out->p = h2o_mem_alloc(n);
 	out->n = 0;
 	int line_bytes =
-	        snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\nServer: queend\r\n", r->status, http_reason(r->status));
+		snprintf(line, sizeof(line), "HTTP/1.1 %d %s\r\nServer: queend\r\n", r->status, http_reason(r->status));
 	put(out, line, (size_t)line_bytes);
 	if (r->content_type.n > 0) {
 		put_header(out, QN_SPAN_LIT("Content-Type"), r->content_type);

@@ -352,8 +352,8 @@ void h2_sweep(struct http_conn *c)
 		return;
 	}
 	scan_bodies(c);
-	bool is_body_late = c->h2.is_receiving &&
-	                    now - c->h2.progress_ms >= (uint64_t)c->t->server->options.body_timeout_ms;
+	bool is_body_late =
+		c->h2.is_receiving && now - c->h2.progress_ms >= (uint64_t)c->t->server->options.body_timeout_ms;
 	bool is_idle = c->h2.conn->num_streams.pull.open == 0;
 	if (is_head_late(c, now) || is_body_late || (c->t->is_draining && is_idle)) {
 		h2_close(c);

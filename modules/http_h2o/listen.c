@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BACKLOG      4096
-#define PORT_TRIES   20
+#define BACKLOG    4096
+#define PORT_TRIES 20
 
 static int add_address(struct http_server *s, const char *text, struct qn_error *e)
 {

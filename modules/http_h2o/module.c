@@ -13,35 +13,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROW(field, type_, env_, def_, unit_, lo, hi, text)                                                     \
-	{                                                                                                      \
-		.name = #field, .env = (env_), .def = (def_), .unit = (unit_), .doc = (text), .min = (lo),     \
-		.max = (hi), .type = (type_), .offset = offsetof(struct http_options, field),                  \
+#define ROW(field, type_, env_, def_, unit_, lo, hi, text)                                                 \
+	{                                                                                                  \
+		.name = #field, .env = (env_), .def = (def_), .unit = (unit_), .doc = (text), .min = (lo), \
+		.max = (hi), .type = (type_), .offset = offsetof(struct http_options, field),              \
 	}
-#define ROW_MS(field, def_, lo, hi, text)                                                                      \
-	{                                                                                                      \
-		.name = #field, .def = (def_), .unit = "s", .doc = (text), .min = (lo), .max = (hi),           \
-		.type = QN_OPT_DURATION, .offset = offsetof(struct http_options, field##_ms),                  \
+#define ROW_MS(field, def_, lo, hi, text)                                                            \
+	{                                                                                            \
+		.name = #field, .def = (def_), .unit = "s", .doc = (text), .min = (lo), .max = (hi), \
+		.type = QN_OPT_DURATION, .offset = offsetof(struct http_options, field##_ms),        \
 	}
 
 static const struct qn_option options[] = {
 	ROW(port, QN_OPT_INT, "PORT", "6632", NULL, 0, 65535, "TCP port; 0 takes any free one"),
 	ROW(bind_addr, QN_OPT_STR, "QUEEN_BIND_ADDR", "", NULL, 0, 0,
-	    "numeric addresses, comma-separated, * for all; empty: loopback unless PG_HOST is in the environment"),
+            "numeric addresses, comma-separated, * for all; empty: loopback unless PG_HOST is in the environment"),
 	ROW(max_body_bytes, QN_OPT_BYTES, "QUEEN_MAX_BODY_BYTES", "67108864", "B", 1, INT64_C(1) << 40,
-	    "largest request body; a larger one is answered 413"),
+            "largest request body; a larger one is answered 413"),
 	ROW(tls_cert, QN_OPT_STR, "QUEEN_TLS_CERT", "", NULL, 0, 0,
-	    "certificate chain, PEM file; with tls_key the port speaks TLS only"),
+            "certificate chain, PEM file; with tls_key the port speaks TLS only"),
 	ROW(tls_key, QN_OPT_STR, "QUEEN_TLS_KEY", "", NULL, 0, 0, "private key, PEM file"),
 	ROW_MS(head_timeout, "10s", 50, 3600000,
-	       "time for a TLS handshake, and for a request head from its first byte"),
+               "time for a TLS handshake, and for a request head from its first byte"),
 	ROW_MS(body_timeout, "30s", 50, 3600000, "time within which a body must bring another 1 KiB, or end"),
 	ROW_MS(idle_timeout, "75s", 50, 86400000, "idle connection; also a reply of which nothing is taken"),
 	ROW(max_connections, QN_OPT_INT, NULL, "10000", NULL, 1, 1000000, "connections of the process"),
 	ROW(max_resets, QN_OPT_INT, NULL, "500", NULL, 1, 1000000000,
-	    "HTTP/2 streams of one connection that may end unanswered within 10 s"),
+            "HTTP/2 streams of one connection that may end unanswered within 10 s"),
 	ROW(max_streams, QN_OPT_INT, NULL, "100", NULL, 1, 100,
-	    "HTTP/2 requests of one connection served at once; more wait"),
+            "HTTP/2 requests of one connection served at once; more wait"),
 	{.name = NULL},
 };
 

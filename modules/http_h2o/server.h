@@ -67,24 +67,24 @@ enum conn_phase {
 	CONN_HANDSHAKE, /* TLS */
 	CONN_HEAD,      /* waiting for, or within, a request head */
 	CONN_BODY,
-	CONN_CALL,      /* the core has the call */
-	CONN_REPLY,     /* writing */
-	CONN_LINGER,    /* refused: reading the rest into the void so that the answer arrives */
-	CONN_H2,        /* h2o drives the socket */
-	CONN_CLOSING,   /* h2o_socket_close() was called */
+	CONN_CALL,    /* the core has the call */
+	CONN_REPLY,   /* writing */
+	CONN_LINGER,  /* refused: reading the rest into the void so that the answer arrives */
+	CONN_H2,      /* h2o drives the socket */
+	CONN_CLOSING, /* h2o_socket_close() was called */
 };
 
 struct h2_state {
-	h2o_http2_conn_t *conn;  /* touch only while sock->_cb.read is the hook */
-	h2o_socket_cb read;      /* h2o's reader, behind the hook */
-	uint64_t answered;       /* streams that got a reply */
-	uint64_t abandoned;      /* streams that ended without one, at the start of the window */
+	h2o_http2_conn_t *conn; /* touch only while sock->_cb.read is the hook */
+	h2o_socket_cb read;     /* h2o's reader, behind the hook */
+	uint64_t answered;      /* streams that got a reply */
+	uint64_t abandoned;     /* streams that ended without one, at the start of the window */
 	uint64_t window_ms;
-	uint64_t received;       /* body bytes at the last progress */
-	uint64_t discarded;      /* of bodies above the limit */
+	uint64_t received;  /* body bytes at the last progress */
+	uint64_t discarded; /* of bodies above the limit */
 	uint64_t progress_ms;
-	uint64_t head_ms;        /* since when a header block is incomplete, 0: none is */
-	bool is_receiving;       /* some stream's body is incomplete */
+	uint64_t head_ms;  /* since when a header block is incomplete, 0: none is */
+	bool is_receiving; /* some stream's body is incomplete */
 };
 
 /* Memory ends in the uv handle's close callback, so it is valid for the whole turn in which it closes. */
@@ -96,7 +96,7 @@ struct http_conn {
 	int fd;
 	enum conn_phase phase;
 	uint32_t strikes;
-	uint64_t deadline_ms; /* loop time, 0: none */
+	uint64_t deadline_ms;       /* loop time, 0: none */
 	uint64_t unsent, unsent_ms; /* bytes not acknowledged by the peer, and since when that number stands */
 	struct timeval connected_at;
 	bool is_tls, has_eof, is_gone;
@@ -104,7 +104,7 @@ struct http_conn {
 	struct http_call *call; /* in BODY and CALL */
 	size_t scanned;
 	struct h1_chunk chunk;
-	uint64_t body_left;     /* without chunked */
+	uint64_t body_left; /* without chunked */
 	size_t body_cap, progress_at;
 	struct qn_buf reply_body;
 	bool close_after, linger_after;
@@ -123,13 +123,13 @@ struct http_call {
 	struct http_conn *conn; /* NULL once nobody waits */
 	h2o_req_t *req;         /* HTTP/2; NULL once the stream is over */
 	struct http_anchor *anchor;
-	h2o_buffer_t *h2_body;  /* HTTP/2: taken from the stream */
+	h2o_buffer_t *h2_body; /* HTTP/2: taken from the stream */
 	char *h1_body;
 	uint64_t began_ms;
-	_Atomic bool is_gone;   /* with fd: written by the I/O thread, read by peer_gone() on any thread */
+	_Atomic bool is_gone; /* with fd: written by the I/O thread, read by peer_gone() on any thread */
 	_Atomic int fd;
-	struct h1_head head;    /* HTTP/1 */
-	char text[];            /* head bytes, or method and target */
+	struct h1_head head; /* HTTP/1 */
+	char text[];         /* head bytes, or method and target */
 };
 
 extern const struct qn_http_vt http_vt;
@@ -138,7 +138,8 @@ extern const struct qn_http_vt http_vt;
 void http_server_unref(struct http_server *s);
 
 /* tls.c: *out stays NULL when neither file is set. */
-int http_tls_create(const struct qn_host *host, const struct http_options *o, SSL_CTX **out, struct qn_error *e) QN_MUST;
+int http_tls_create(const struct qn_host *host, const struct http_options *o, SSL_CTX **out,
+                    struct qn_error *e) QN_MUST;
 
 /* listen.c */
 int http_addresses_init(struct http_server *s, struct qn_error *e) QN_MUST;

@@ -80,8 +80,13 @@ static void splits_targets(void **state)
 {
 	(void)state;
 	static const char *const cases[][3] = {
-		{"/", "/", ""}, {"/?", "/", ""}, {"/a?b", "/a", "b"}, {"http://h/x?y", "/x", "y"},
-		{"HTTP://h:80", "/", ""}, {"https://h?q=1", "/", "q=1"}, {"/caf\xc3\xa9", "/caf\xc3\xa9", ""},
+		{"/", "/", ""},
+		{"/?", "/", ""},
+		{"/a?b", "/a", "b"},
+		{"http://h/x?y", "/x", "y"},
+		{"HTTP://h:80", "/", ""},
+		{"https://h?q=1", "/", "q=1"},
+		{"/caf\xc3\xa9", "/caf\xc3\xa9", ""},
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct parsed p;
@@ -99,11 +104,26 @@ static void refuses_bad_heads(void **state)
 {
 	(void)state;
 	static const char *const bad_lines[] = {
-		"Content-Length: 1\r\nContent-Length: 1", "Content-Length: 1\r\nTransfer-Encoding: chunked",
-		"Content-Length: +1", "Content-Length: -1", "Content-Length: 1, 1", "Content-Length:",
-		"Content-Length: 12345678901234567890", "Transfer-Encoding: identity", "Transfer-Encoding: xchunked",
-		"Transfer-Encoding: gzip, chunked", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
-		"Host: b", "X : y", "X\x01: y", ": y", "X: a\rb", "X: a\x7f", " folded", "X: a\n Y: b", "no colon",
+		"Content-Length: 1\r\nContent-Length: 1",
+		"Content-Length: 1\r\nTransfer-Encoding: chunked",
+		"Content-Length: +1",
+		"Content-Length: -1",
+		"Content-Length: 1, 1",
+		"Content-Length:",
+		"Content-Length: 12345678901234567890",
+		"Transfer-Encoding: identity",
+		"Transfer-Encoding: xchunked",
+		"Transfer-Encoding: gzip, chunked",
+		"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+		"Host: b",
+		"X : y",
+		"X\x01: y",
+		": y",
+		"X: a\rb",
+		"X: a\x7f",
+		" folded",
+		"X: a\n Y: b",
+		"no colon",
 	};
 	for (size_t i = 0; i < sizeof(bad_lines) / sizeof(bad_lines[0]); i++) {
 		char text[256];
@@ -112,12 +132,20 @@ static void refuses_bad_heads(void **state)
 		assert_refused(text, 400);
 	}
 	static const char *const bad_heads[] = {
-		"GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\nHost: a\n\n", "GET / HTTP/1.1\r\nHost: a\n\r\n",
-		"GET * HTTP/1.1\r\nHost: a\r\n\r\n", "GET a HTTP/1.1\r\nHost: a\r\n\r\n",
-		"GET  HTTP/1.1\r\nHost: a\r\n\r\n", "GET / x HTTP/1.1\r\nHost: a\r\n\r\n", "GET /\r\nHost: a\r\n\r\n",
-		"GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "GET http:// HTTP/1.1\r\nHost: a\r\n\r\n",
-		"G(T / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01 / HTTP/1.1\r\nHost: a\r\n\r\n",
-		"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "GET / HTTP/1.1 \r\nHost: a\r\n\r\n",
+		"GET / HTTP/1.1\r\n\r\n",
+		"GET / HTTP/1.1\nHost: a\n\n",
+		"GET / HTTP/1.1\r\nHost: a\n\r\n",
+		"GET * HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET a HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET  HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET / x HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET /\r\nHost: a\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+		"GET http:// HTTP/1.1\r\nHost: a\r\n\r\n",
+		"G(T / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"\x16\x03\x01 / HTTP/1.1\r\nHost: a\r\n\r\n",
+		"GET / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"GET / HTTP/1.1 \r\nHost: a\r\n\r\n",
 	};
 	for (size_t i = 0; i < sizeof(bad_heads) / sizeof(bad_heads[0]); i++) {
 		assert_refused(bad_heads[i], 400);
@@ -142,7 +170,7 @@ static void bounds_heads(void **state)
 	free(text);
 }
 
-#define OFFER(method, line, connection, settings)                                                  \
+#define OFFER(method, line, connection, settings)                                                 \
 	method " / HTTP/1.1\r\nHost: a\r\n" line "Connection: " connection "\r\nUpgrade: h2c\r\n" \
 	       "HTTP2-Settings: " settings "\r\n\r\n"
 
@@ -226,9 +254,18 @@ static void refuses_bad_chunks(void **state)
 {
 	(void)state;
 	static const char *const bad[] = {
-		"5\nhello\r\n0\r\n\r\n", "5\r\nhello\n0\r\n\r\n", "5\r\nhelloX", "-1\r\n", "0x5\r\nhello", "\r\n",
+		"5\nhello\r\n0\r\n\r\n",
+		"5\r\nhello\n0\r\n\r\n",
+		"5\r\nhelloX",
+		"-1\r\n",
+		"0x5\r\nhello",
+		"\r\n",
 		"g\r\n",
-		"1234567890123456\r\n", "5 \x01\r\nhello", "0\r\nA: b\n\r\n", "0\r\n\n", "5\r\nhello\r\n\r\n",
+		"1234567890123456\r\n",
+		"5 \x01\r\nhello",
+		"0\r\nA: b\n\r\n",
+		"0\r\n\n",
+		"5\r\nhello\r\n\r\n",
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		char out[64];
@@ -255,10 +292,15 @@ static void bounds_chunk_lines(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(reads_a_head), cmocka_unit_test(splits_targets), cmocka_unit_test(refuses_bad_heads),
-		cmocka_unit_test(bounds_heads), cmocka_unit_test(tells_connection_facts),
-		cmocka_unit_test(finds_heads_in_pieces), cmocka_unit_test(decodes_chunks_however_cut),
-		cmocka_unit_test(refuses_bad_chunks), cmocka_unit_test(bounds_chunk_lines),
+		cmocka_unit_test(reads_a_head),
+		cmocka_unit_test(splits_targets),
+		cmocka_unit_test(refuses_bad_heads),
+		cmocka_unit_test(bounds_heads),
+		cmocka_unit_test(tells_connection_facts),
+		cmocka_unit_test(finds_heads_in_pieces),
+		cmocka_unit_test(decodes_chunks_however_cut),
+		cmocka_unit_test(refuses_bad_chunks),
+		cmocka_unit_test(bounds_chunk_lines),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

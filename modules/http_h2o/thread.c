@@ -12,8 +12,6 @@
 
 #include <stdlib.h>
 
-
-
 #define SWEEP_MAX_MS      1000
 #define SWEEP_MIN_MS      20
 #define SWEEP_STOPPING_MS 10

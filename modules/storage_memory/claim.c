@@ -53,7 +53,8 @@ static void shuffle(struct qn_mem *m, struct lanes *l)
 
 static void add_lanes_of(struct lanes *l, const struct qn_mem_queue *q)
 {
-	for (struct qn_mem_node *n = qn_mem_table_next(&q->lanes, NULL); n != NULL; n = qn_mem_table_next(&q->lanes, n)) {
+	for (struct qn_mem_node *n = qn_mem_table_next(&q->lanes, NULL); n != NULL;
+	     n = qn_mem_table_next(&q->lanes, n)) {
 		l->lane[l->count++] = QN_MEM_OF(n, struct qn_mem_lane, by_name);
 	}
 }
@@ -147,11 +148,12 @@ static uint32_t fitting(const struct serving *s, const struct qn_mem_segment *g,
 static void cut(struct serving *s, const struct qn_mem_lane *l, struct qn_claimed *out)
 {
 	const struct qn_queue_options *o = &l->queue->options;
-	int64_t visible = o->delayed_processing_s > 0 ? s->now_us - o->delayed_processing_s * QN_MEM_SECOND_US : INT64_MAX;
+	int64_t visible =
+		o->delayed_processing_s > 0 ? s->now_us - o->delayed_processing_s * QN_MEM_SECOND_US : INT64_MAX;
 	size_t at = qn_mem_segment_at(l, out->first_offset), most = l->segment_count - at;
 
-	out->slices = s->m->host->arena_alloc(s->arena, (most < (size_t)s->left ? most : (size_t)s->left) *
-	                                                        sizeof(*out->slices));
+	out->slices = s->m->host->arena_alloc(s->arena,
+	                                      (most < (size_t)s->left ? most : (size_t)s->left) * sizeof(*out->slices));
 	for (; at < l->segment_count && s->left > 0 && !s->is_full; at++) {
 		const struct qn_mem_segment *g = l->segments[at];
 		uint32_t first = out->slice_count == 0 ? (uint32_t)(out->first_offset - g->base_offset) : 0;
@@ -165,7 +167,10 @@ static void cut(struct serving *s, const struct qn_mem_lane *l, struct qn_claime
 			break;
 		}
 		out->slices[out->slice_count++] = (struct qn_slice){
-			.base_offset = g->base_offset, .count = g->count, .first = first, .take = take,
+			.base_offset = g->base_offset,
+			.count = g->count,
+			.first = first,
+			.take = take,
 			.created_at_us = g->created_at_us,
 			.blob = qn_mem_dup(s->m, s->arena, (struct qn_span){g->bytes, g->blob_bytes})};
 		s->left -= take;
@@ -199,7 +204,8 @@ static bool take_lane(struct serving *s, struct qn_mem_lane *l, struct qn_mem_cu
 {
 	struct qn_claimed *out = &s->pop->lanes[s->pop->lane_count];
 
-	*out = (struct qn_claimed){.partition_id = l->id, .first_offset = c->committed + 1, .last_offset = l->last_offset};
+	*out = (struct qn_claimed){
+		.partition_id = l->id, .first_offset = c->committed + 1, .last_offset = l->last_offset};
 	cut(s, l, out);
 	if (out->slice_count == 0) {
 		return false;
@@ -281,7 +287,10 @@ void qn_mem_claim(struct qn_mem *m, struct qn_claim_op *op)
 	uint64_t serial = ++m->serial;
 
 	for (uint32_t i = 0; i < op->pop_count; i++) {
-		struct serving s = {.m = m, .arena = op->op.arena, .pop = &op->pops[i], .serial = serial,
+		struct serving s = {.m = m,
+		                    .arena = op->op.arena,
+		                    .pop = &op->pops[i],
+		                    .serial = serial,
 		                    .now_us = m->host->now_us()};
 
 		serve(&s);

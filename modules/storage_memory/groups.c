@@ -50,8 +50,8 @@ static struct qn_mem_registration *registered_by_labels(struct qn_mem *m, const 
 {
 	struct qn_mem_registration *r = m->labels;
 
-	while (r != NULL && !(memcmp(&r->tenant, &q->tenant, sizeof(r->tenant)) == 0 && qn_mem_span_eq(r->group, group) &&
-	                      qn_mem_queue_matches(q, r->name_space, r->task))) {
+	while (r != NULL && !(memcmp(&r->tenant, &q->tenant, sizeof(r->tenant)) == 0 &&
+	                      qn_mem_span_eq(r->group, group) && qn_mem_queue_matches(q, r->name_space, r->task))) {
 		r = r->next;
 	}
 	return r;
@@ -75,8 +75,7 @@ struct qn_mem_cursor *qn_mem_contact(struct qn_mem *m, struct qn_mem_lane *l, st
 	return qn_mem_cursor_create(m, l, group, start_cursor(l, from_us));
 }
 
-static struct qn_mem_registration *make_registration(struct qn_mem *m, const struct qn_register_op *op,
-                                                     int64_t from_us)
+static struct qn_mem_registration *make_registration(struct qn_mem *m, const struct qn_register_op *op, int64_t from_us)
 {
 	struct qn_mem_registration *r = m->host->alloc(sizeof(*r) + op->group.n + op->name_space.n + op->task.n);
 	const struct qn_span parts[] = {op->group, op->name_space, op->task};
@@ -107,7 +106,8 @@ static bool register_on(struct qn_mem *m, struct qn_mem_queue *q, const struct q
 		from_us = labels->from_us;
 	}
 	qn_mem_table_insert(&q->groups, m->host, &make_registration(m, op, from_us)->node, qn_mem_hash(m, op->group));
-	for (struct qn_mem_node *n = qn_mem_table_next(&q->lanes, NULL); n != NULL; n = qn_mem_table_next(&q->lanes, n)) {
+	for (struct qn_mem_node *n = qn_mem_table_next(&q->lanes, NULL); n != NULL;
+	     n = qn_mem_table_next(&q->lanes, n)) {
 		struct qn_mem_lane *l = QN_MEM_OF(n, struct qn_mem_lane, by_name);
 
 		if (qn_mem_cursor_find(m, l, op->group) == NULL) {

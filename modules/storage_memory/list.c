@@ -57,7 +57,8 @@ static bool is_listed(const struct qn_mem_queue *q, const struct qn_list_op *op)
 
 static int newest_first(const void *a, const void *b)
 {
-	uint64_t x = (*(const struct qn_mem_queue *const *)a)->serial, y = (*(const struct qn_mem_queue *const *)b)->serial;
+	uint64_t x = (*(const struct qn_mem_queue *const *)a)->serial,
+		 y = (*(const struct qn_mem_queue *const *)b)->serial;
 
 	return x < y ? 1 : x > y ? -1 : 0;
 }
@@ -79,7 +80,8 @@ static void fill_queue(struct qn_mem *m, struct qn_arena *a, const struct qn_mem
 	row->name = qn_mem_dup(m, a, q->name);
 	row->options.name_space = qn_mem_dup(m, a, q->options.name_space);
 	row->options.task = qn_mem_dup(m, a, q->options.task);
-	for (struct qn_mem_node *n = qn_mem_table_next(&q->lanes, NULL); n != NULL; n = qn_mem_table_next(&q->lanes, n)) {
+	for (struct qn_mem_node *n = qn_mem_table_next(&q->lanes, NULL); n != NULL;
+	     n = qn_mem_table_next(&q->lanes, n)) {
 		const struct qn_mem_lane *l = QN_MEM_OF(n, const struct qn_mem_lane, by_name);
 		struct counts c = count_lane(l, now_us);
 
@@ -99,9 +101,14 @@ static void fill_lane(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_
 	struct counts c = count_lane(l, m->host->now_us());
 	int64_t done = c.total - c.pending - l->letter_count;
 
-	*row = (struct qn_lane_row){.id = l->id, .name = qn_mem_dup(m, a, l->name), .created_at_us = l->created_at_us,
-	                            .total = c.total, .pending = c.pending, .processing = c.processing,
-	                            .completed = done > 0 ? done : 0, .dead_letter = l->letter_count,
+	*row = (struct qn_lane_row){.id = l->id,
+	                            .name = qn_mem_dup(m, a, l->name),
+	                            .created_at_us = l->created_at_us,
+	                            .total = c.total,
+	                            .pending = c.pending,
+	                            .processing = c.processing,
+	                            .completed = done > 0 ? done : 0,
+	                            .dead_letter = l->letter_count,
 	                            .newest_at_us = l->newest_at_us};
 	if (c.pending > 0) {
 		row->oldest_pending_at_us = l->segments[qn_mem_segment_at(l, c.slowest + 1)]->created_at_us;
@@ -111,8 +118,10 @@ static void fill_lane(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_
 static void list_lanes(struct qn_mem *m, struct qn_list_op *op, const struct qn_mem_queue *q)
 {
 	op->lanes = m->host->arena_alloc(op->op.arena, (q->lanes.count + 1) * sizeof(*op->lanes));
-	for (struct qn_mem_node *n = qn_mem_table_next(&q->lanes, NULL); n != NULL; n = qn_mem_table_next(&q->lanes, n)) {
-		fill_lane(m, op->op.arena, QN_MEM_OF(n, const struct qn_mem_lane, by_name), &op->lanes[op->lane_count++]);
+	for (struct qn_mem_node *n = qn_mem_table_next(&q->lanes, NULL); n != NULL;
+	     n = qn_mem_table_next(&q->lanes, n)) {
+		fill_lane(m, op->op.arena, QN_MEM_OF(n, const struct qn_mem_lane, by_name),
+		          &op->lanes[op->lane_count++]);
 	}
 	qsort(op->lanes, op->lane_count, sizeof(*op->lanes), by_name);
 }
@@ -120,8 +129,7 @@ static void list_lanes(struct qn_mem *m, struct qn_list_op *op, const struct qn_
 void qn_mem_list(struct qn_mem *m, struct qn_list_op *op)
 {
 	struct qn_arena *a = op->op.arena;
-	struct qn_mem_queue **found =
-		m->host->arena_alloc(a, (m->queues.count + 1) * sizeof(struct qn_mem_queue *));
+	struct qn_mem_queue **found = m->host->arena_alloc(a, (m->queues.count + 1) * sizeof(struct qn_mem_queue *));
 	size_t count = 0, first = op->offset > 0 && !op->one ? (size_t)op->offset : 0;
 
 	for (struct qn_mem_node *n = qn_mem_table_next(&m->queues, NULL); n != NULL;

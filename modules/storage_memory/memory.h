@@ -37,13 +37,13 @@ struct qn_mem_lease {
 struct qn_mem_cursor {
 	struct qn_mem_node node; /* in lane->cursors by group */
 	int64_t committed;
-	int64_t batch_end;       /* of the recorded batch; -1: none */
+	int64_t batch_end; /* of the recorded batch; -1: none */
 	int64_t lease_expires_at_us;
 	struct qn_mem_lease lease, last_lease; /* last_lease: the one an ack ended last */
 	int32_t retry_count;
 	int64_t attempt_offset; /* -1: none */
 	int32_t attempt_count;
-	uint64_t claim_serial;  /* the claim call that took it last */
+	uint64_t claim_serial; /* the claim call that took it last */
 	struct qn_span group;
 	char name[];
 };
@@ -79,7 +79,7 @@ struct qn_mem_lane {
 
 /** Where a group starts on lanes it has not met. */
 struct qn_mem_registration {
-	struct qn_mem_node node; /* in queue->groups; unused in memory->labels */
+	struct qn_mem_node node;          /* in queue->groups; unused in memory->labels */
 	struct qn_mem_registration *next; /* in memory->labels, oldest first */
 	struct qn_uuid tenant;
 	int64_t from_us; /* 0: everything */
@@ -170,16 +170,16 @@ struct qn_mem_cursor *qn_mem_contact(struct qn_mem *m, struct qn_mem_lane *l, st
                                      const struct qn_subscription *start);
 
 /* The operations; each has its result when it returns. */
-void qn_mem_push(struct qn_mem *m, struct qn_push_op *op);         /* push.c */
-void qn_mem_fetch(struct qn_mem *m, struct qn_fetch_op *op);       /* push.c */
-void qn_mem_register(struct qn_mem *m, struct qn_register_op *op); /* groups.c */
-void qn_mem_claim(struct qn_mem *m, struct qn_claim_op *op);       /* claim.c */
-void qn_mem_settle(struct qn_mem *m, struct qn_settle_op *op);     /* settle.c */
+void qn_mem_push(struct qn_mem *m, struct qn_push_op *op);               /* push.c */
+void qn_mem_fetch(struct qn_mem *m, struct qn_fetch_op *op);             /* push.c */
+void qn_mem_register(struct qn_mem *m, struct qn_register_op *op);       /* groups.c */
+void qn_mem_claim(struct qn_mem *m, struct qn_claim_op *op);             /* claim.c */
+void qn_mem_settle(struct qn_mem *m, struct qn_settle_op *op);           /* settle.c */
 void qn_mem_dead_letter(struct qn_mem *m, struct qn_dead_letter_op *op); /* leases.c */
-void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op);     /* leases.c */
-void qn_mem_release(struct qn_mem *m, struct qn_release_op *op);   /* leases.c */
-void qn_mem_configure(struct qn_mem *m, struct qn_configure_op *op); /* queues.c */
-void qn_mem_delete(struct qn_mem *m, struct qn_delete_op *op);     /* queues.c */
-void qn_mem_list(struct qn_mem *m, struct qn_list_op *op);         /* list.c */
+void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op);           /* leases.c */
+void qn_mem_release(struct qn_mem *m, struct qn_release_op *op);         /* leases.c */
+void qn_mem_configure(struct qn_mem *m, struct qn_configure_op *op);     /* queues.c */
+void qn_mem_delete(struct qn_mem *m, struct qn_delete_op *op);           /* queues.c */
+void qn_mem_list(struct qn_mem *m, struct qn_list_op *op);               /* list.c */
 
 #endif

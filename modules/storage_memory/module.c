@@ -90,9 +90,14 @@ static const struct qn_storage_vt vtable = {
 };
 
 static const struct qn_option options[] = {
-	{.name = "max_mb", .type = QN_OPT_BYTES, .def = "512", .unit = "MiB", .min = 1 << 20, .max = INT64_C(1) << 40,
-	 .offset = offsetof(struct qn_mem_options, max_bytes),
-	 .doc = "messages and dead letters kept at most; a push beyond it fails"},
+	{.name = "max_mb",
+         .type = QN_OPT_BYTES,
+         .def = "512",
+         .unit = "MiB",
+         .min = 1 << 20,
+         .max = INT64_C(1) << 40,
+         .offset = offsetof(struct qn_mem_options, max_bytes),
+         .doc = "messages and dead letters kept at most; a push beyond it fails"},
 	{.name = NULL},
 };
 

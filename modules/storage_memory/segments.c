@@ -138,8 +138,11 @@ int qn_mem_segment_append(struct qn_mem *m, struct qn_mem_lane *l, const struct 
 	if (s == NULL) {
 		return QN_ERR(m->host, e, QN_NOMEM, "no memory for a segment of %zu bytes", bytes);
 	}
-	*s = (struct qn_mem_segment){.base_offset = l->last_offset + 1, .created_at_us = at_us, .count = p->count,
-	                             .raw_bytes = p->raw_bytes, .blob_bytes = p->blob.n};
+	*s = (struct qn_mem_segment){.base_offset = l->last_offset + 1,
+	                             .created_at_us = at_us,
+	                             .count = p->count,
+	                             .raw_bytes = p->raw_bytes,
+	                             .blob_bytes = p->blob.n};
 	if (p->blob.n > 0) {
 		memcpy(s->bytes, p->blob.p, p->blob.n);
 	}

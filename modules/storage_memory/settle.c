@@ -68,8 +68,11 @@ static void place_items(struct decision *d)
 
 	d->places = d->m->host->arena_alloc(d->arena, (size_t)d->s->item_count * sizeof(*d->places));
 	for (uint32_t i = 0; i < d->s->item_count; i++) {
-		struct search s = {d->lane, c->committed, c->batch_end >= 0 ? c->batch_end : d->lane->last_offset,
-		                   resolvable_since(d), {-1, false}};
+		struct search s = {d->lane,
+		                   c->committed,
+		                   c->batch_end >= 0 ? c->batch_end : d->lane->last_offset,
+		                   resolvable_since(d),
+		                   {-1, false}};
 
 		qn_mem_each_offset(d->lane, d->s->items[i].hash, place_offset, &s);
 		d->places[i] = s.found;
@@ -115,9 +118,9 @@ static void find_signal(struct decision *d)
 	for (uint32_t i = 0; i < d->s->item_count; i++) {
 		int64_t at = d->places[i].eff;
 
-		if (is_signal(d, i) &&
-		    (d->signal < 0 || at < d->places[d->signal].eff ||
-		     (at == d->places[d->signal].eff && rank(d->s->items[i].status) < rank(d->s->items[d->signal].status)))) {
+		if (is_signal(d, i) && (d->signal < 0 || at < d->places[d->signal].eff ||
+		                        (at == d->places[d->signal].eff &&
+		                         rank(d->s->items[i].status) < rank(d->s->items[d->signal].status)))) {
 			d->signal = (int)i;
 		}
 	}
@@ -151,7 +154,8 @@ static void answer_items(struct decision *d, enum qn_ack_outcome of_signal)
 		if (at < 0 && !d->places[i].below) {
 			answer(item, QN_OUT_REJECTED, QN_ACK_UNRESOLVABLE);
 		} else if (at < 0) {
-			answer(item, completed ? QN_OUT_NOOP : QN_OUT_REJECTED, completed ? QN_ACK_OK : QN_ACK_COMMITTED);
+			answer(item, completed ? QN_OUT_NOOP : QN_OUT_REJECTED,
+			       completed ? QN_ACK_OK : QN_ACK_COMMITTED);
 		} else if (at < signal_at) {
 			answer(item, QN_OUT_COMPLETED, QN_ACK_OK);
 		} else if (!completed && d->cursor->batch_end < 0) {

@@ -18,7 +18,7 @@ struct qn_mem_table {
 
 typedef bool qn_mem_eq_fn(const struct qn_mem_node *node, const void *key);
 
-#define QN_MEM_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define QN_MEM_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 struct qn_mem_node *qn_mem_table_find(const struct qn_mem_table *t, uint64_t hash, qn_mem_eq_fn *eq, const void *key);
 /** The node must not be in a table. */

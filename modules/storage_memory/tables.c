@@ -95,14 +95,13 @@ struct qn_mem_queue *qn_mem_queue_create(struct qn_mem *m, const struct qn_uuid 
 {
 	struct qn_mem_queue *q = m->host->alloc(sizeof(*q) + name.n);
 	char *at = q->text;
-	const struct qn_queue_options born = {
-		.name_space = dotted(name, 0),
-		.task = dotted(name, 1),
+	const struct qn_queue_options born = {.name_space = dotted(name, 0),
+	                                      .task = dotted(name, 1),
 #define X(field, json, column, def, lo, hi) .field = def,
-		QN_QUEUE_INTS(X)
+	                                      QN_QUEUE_INTS(X)
 #undef X
 #define X(field, json, column, def) .field = def,
-		QN_QUEUE_BOOLS(X)
+	                                              QN_QUEUE_BOOLS(X)
 #undef X
 	};
 

@@ -14,27 +14,27 @@ typedef khint_t khiter_t;
 
 #define khash_t(name) kh_##name##_t
 
-#define KHASH_MAP_INIT_INT64(name, value_type)                                           \
-	typedef struct kh_##name##_s {                                                   \
-		khint_t n_buckets, size, n_occupied, upper_bound;                        \
-		uint32_t *flags;                                                         \
-		uint64_t *keys;                                                          \
-		value_type *vals;                                                        \
-	} kh_##name##_t;                                                                 \
-	static inline khint_t kh_get_##name(const kh_##name##_t *h, uint64_t key)        \
-	{                                                                                \
-		for (khint_t i = 0; i < h->n_buckets; i++) {                             \
-			if (kh_exist(h, i) && h->keys[i] == key) {                       \
-				return i;                                                \
-			}                                                                \
-		}                                                                        \
-		return h->n_buckets;                                                     \
+#define KHASH_MAP_INIT_INT64(name, value_type)                                    \
+	typedef struct kh_##name##_s {                                            \
+		khint_t n_buckets, size, n_occupied, upper_bound;                 \
+		uint32_t *flags;                                                  \
+		uint64_t *keys;                                                   \
+		value_type *vals;                                                 \
+	} kh_##name##_t;                                                          \
+	static inline khint_t kh_get_##name(const kh_##name##_t *h, uint64_t key) \
+	{                                                                         \
+		for (khint_t i = 0; i < h->n_buckets; i++) {                      \
+			if (kh_exist(h, i) && h->keys[i] == key) {                \
+				return i;                                         \
+			}                                                         \
+		}                                                                 \
+		return h->n_buckets;                                              \
 	}
 
-#define kh_exist(h, i)      ((((h)->flags[(i) >> 4] >> (((i) & 0xfU) << 1)) & 3U) == 0)
-#define kh_get(name, h, k)  kh_get_##name(h, k)
-#define kh_begin(h)         ((khint_t)0)
-#define kh_end(h)           ((h)->n_buckets)
-#define kh_val(h, i)        ((h)->vals[i])
+#define kh_exist(h, i)     ((((h)->flags[(i) >> 4] >> (((i)&0xfU) << 1)) & 3U) == 0)
+#define kh_get(name, h, k) kh_get_##name(h, k)
+#define kh_begin(h)        ((khint_t)0)
+#define kh_end(h)          ((h)->n_buckets)
+#define kh_val(h, i)       ((h)->vals[i])
 
 #endif
