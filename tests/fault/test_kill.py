@@ -19,7 +19,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("QN_BUILD_DIR", ROOT / "build"))
-SECONDS = int(os.environ.get("QN_FAULT_SECONDS", "12"))
+LENGTHS = [pytest.param(12, id="12s"), pytest.param(60, id="60s", marks=pytest.mark.slow)]
 
 
 def free_port():
@@ -82,10 +82,10 @@ def broker():
         shutil.rmtree(b.dir, ignore_errors=True)
 
 
-def load(broker, *extra):
+def load(broker, seconds):
     return subprocess.Popen(
         [BUILD / "tests" / "bench" / "qbench", "e2e", "--url", broker.url, "--verify", "--lanes", "1000",
-         "--producers", "64", "--consumers", "16", "--batch", "10", "--seconds", str(SECONDS), "--lease", "3", *extra],
+         "--producers", "64", "--consumers", "16", "--batch", "10", "--seconds", str(seconds), "--lease", "3"],
         stdout=subprocess.PIPE, text=True)
 
 
@@ -94,7 +94,7 @@ def figures(out):
 
 
 def check(process, broker):
-    out, _ = process.communicate(timeout=SECONDS + 120)
+    out, _ = process.communicate(timeout=240)
     f = figures(out)
     assert process.returncode == 0, out + broker.text()
     assert f["duplicates"] == f["gaps"] == f["disorders"] == 0, out
@@ -102,16 +102,18 @@ def check(process, broker):
     return f
 
 
-def test_verified_load(broker):
-    f = check(load(broker), broker)
+@pytest.mark.parametrize("seconds", LENGTHS)
+def test_verified_load(broker, seconds):
+    f = check(load(broker, seconds), broker)
     assert f["failed"] == f["lost"] == 0, f
     assert broker.stop() == 0, broker.text()
 
 
-def test_broker_killed_twice_under_load(broker):
-    process = load(broker)
+@pytest.mark.parametrize("seconds", LENGTHS)
+def test_broker_killed_twice_under_load(broker, seconds):
+    process = load(broker, seconds)
     for _ in range(2):
-        time.sleep(SECONDS / 3)
+        time.sleep(seconds / 3)
         broker.kill()
         broker.start()
     f = check(process, broker)
