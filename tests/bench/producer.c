@@ -39,9 +39,9 @@ static void build_body(struct producer *p)
 		unsigned long long seq = p->next_seq[p->lane / o->producers] + i;
 
 		buffer_fmt(&p->body,
-		           "%s{\"queue\":\"%s\",\"partition\":\"p%u\",\"transactionId\":\"%s-%u-%llu\","
+		           "%s{\"queue\":\"%s\",\"partition\":\"p%u\",\"transactionId\":\"%s-%u-%u-%llu\","
 		           "\"payload\":{\"l\":%u,\"s\":%llu,\"t\":%llu,\"p\":\"",
-		           i > 0 ? "," : "", o->queue, p->lane, r->run_id, p->lane, seq, p->lane, seq,
+		           i > 0 ? "," : "", o->queue, p->lane, r->run_id, p->index, p->lane, seq, p->lane, seq,
 		           (unsigned long long)t);
 		buffer_put(&p->body, p->padding, strlen(p->padding));
 		buffer_put(&p->body, "\"}}", 3);

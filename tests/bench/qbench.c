@@ -151,7 +151,8 @@ static void parse(struct options *o, int argc, char **argv)
 	if (push) {
 		o->consumers = 0;
 	}
-	if (o->producers > o->lanes) {
+	/* The verifier wants one producer for each lane. */
+	if (o->producers > o->lanes && o->verify) {
 		o->producers = o->lanes;
 	}
 	if (optind != argc || o->lanes == 0 || o->producers == 0 || o->batch == 0 || o->seconds == 0) {
