@@ -97,6 +97,7 @@ static void push_into_lock(struct qn_push_op *op, struct fake_wait *w, uint64_t 
 	fake_op(&broker, &op->op, w, deadline_in_ms);
 	broker.vt->push(broker.self, op);
 	while (waiting_backends() == 0) {
+		assert_false(w->done);
 		uv_run(&broker.loop, UV_RUN_ONCE);
 	}
 }
@@ -228,7 +229,7 @@ static void deadline_ends_a_running_statement(void **state)
 	struct qn_push_op op = {.lanes = &l, .lane_count = 1};
 	struct qn_pg_options o = options();
 	broker_up(&o);
-	push_into_lock(&op, &w, 300);
+	push_into_lock(&op, &w, 5000);
 	fake_wait(&broker, &w);
 	assert_int_equal(w.error.code, QN_TIMEOUT);
 	assert_false(w.error.retryable);
