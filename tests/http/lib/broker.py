@@ -46,6 +46,7 @@ class Broker:
         self.data = self.root / "data"
         self.process = None
         self.port = None
+        self.expected = []
 
     def __repr__(self):
         return f"<broker {self.storage} port {self.port} log {self.log_path}>"
@@ -93,6 +94,14 @@ class Broker:
     def log_size(self):
         return self.log_path.stat().st_size if self.log_path.exists() else 0
 
+    def expect_error(self, *texts):
+        """Lines at level=error that hold all these texts are a test's intention, not a fault."""
+        self.expected.append(texts)
+
+    def errors(self):
+        lines = [line for line in self.log().splitlines() if "level=error" in line]
+        return [line for line in lines if not any(all(text in line for text in texts) for texts in self.expected)]
+
     def terminate(self):
         self.process.send_signal(signal.SIGTERM)
 
@@ -113,8 +122,8 @@ class Broker:
         self.terminate()
         code = self.exit_code()
         assert code == 0, f"{self} exited with {code}:\n{self.log()[-4000:]}"
-        errors = [line for line in self.log().splitlines() if "level=error" in line]
-        assert not errors, f"{self} logged errors:\n" + "\n".join(errors[:20])
+        errors = "\n".join(self.errors()[:20])
+        assert not errors, f"{self} logged errors:\n{errors}"
 
     def reap(self):
         """Whatever happened, leave no process of this broker and no directory behind."""

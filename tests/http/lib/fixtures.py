@@ -123,7 +123,9 @@ def pytest_sessionfinish(session):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    for fault in getattr(config, "broker_faults", None) or ():
+    faults = getattr(config, "broker_faults", None) or []
+    while faults:
+        fault = faults.pop(0)
         terminalreporter.section("broker fault", red=True)
         terminalreporter.write_line(fault)
 

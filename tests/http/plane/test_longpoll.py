@@ -316,5 +316,8 @@ def test_min_pop_wait_time_fills_the_batch(slow_api, q):
     api.send(q, "m2")
     call = api.park(q, batch=3, timeout=LONG)
     api.send(q, "m3")
+    for _ in range(20):
+        assert api.call("GET", "/status").status == 200
+    assert not call.ready(), "two of three are not a full batch"
     api.send(q, "m4")
     assert tids(woken(api, call)) == ["m2", "m3", "m4"]

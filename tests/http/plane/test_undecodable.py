@@ -6,12 +6,19 @@ from lib import clock
 from lib.api import tids
 
 
+def lane_of(q):
+    """SQL for the id of the queue's only partition."""
+    return f"(SELECT p.id FROM queen.log_partitions p JOIN queen.queues k ON k.id = p.queue_id WHERE k.name = '{q}')"
+
+
 @pytest.mark.parametrize("damage", ["'\\x07'::bytea", "''::bytea", "substring(blob FOR 9)", "'\\x01ffffffff'::bytea"])
 def test_a_damaged_segment_is_dead_lettered_and_the_lane_goes_on(pg_api, q, damage):
+    pg_api.broker.expect_error("event=segment.undecodable", f"queue={q} ")
     pg_api.send(q, "t0", "t1")
     pg_api.send(q, "t2")
-    partition = f"(SELECT p.id FROM queen.log_partitions p JOIN queen.queues k ON k.id = p.queue_id WHERE k.name = '{q}')"
-    pg_api.broker.psql(f"UPDATE queen.log_segments SET blob = {damage} WHERE partition_id = {partition} AND base_offset = 0")
+    partition = lane_of(q)
+    pg_api.broker.psql(f"UPDATE queen.log_segments SET blob = {damage} "
+                       f"WHERE partition_id = {partition} AND base_offset = 0")
 
     found = clock.eventually(lambda: pg_api.pop(q, batch=10), 10, "the message behind the damage")
 
@@ -23,11 +30,13 @@ def test_a_damaged_segment_is_dead_lettered_and_the_lane_goes_on(pg_api, q, dama
 
 
 def test_good_messages_before_the_damage_are_delivered_and_kept_until_acknowledged(pg_api, q):
+    pg_api.broker.expect_error("event=segment.undecodable", f"queue={q} ")
     pg_api.send(q, "t0")
     pg_api.send(q, "t1")
-    partition = f"(SELECT p.id FROM queen.log_partitions p JOIN queen.queues k ON k.id = p.queue_id WHERE k.name = '{q}')"
-    pg_api.broker.psql(f"UPDATE queen.log_segments SET blob = '\\x07' WHERE partition_id = {partition} AND base_offset = 1")
+    partition = lane_of(q)
+    pg_api.broker.psql(f"UPDATE queen.log_segments SET blob = '\\x07' "
+                       f"WHERE partition_id = {partition} AND base_offset = 1")
 
     assert tids(pg_api.pop(q, batch=10, leaseSeconds=1)) == ["t0"]
-    again = clock.eventually(lambda: pg_api.pop(q, batch=10, leaseSeconds=1), 10, "t0 comes again: nobody acknowledged it")
+    again = clock.eventually(lambda: pg_api.pop(q, batch=10, leaseSeconds=1), 10, "t0 comes again, unacknowledged")
     assert tids(again) == ["t0"]
