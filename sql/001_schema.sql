@@ -108,7 +108,6 @@ CREATE TABLE IF NOT EXISTS queen.log_segments (
 	autovacuum_vacuum_cost_limit = 4000, autovacuum_vacuum_cost_delay = 0,
 	toast.autovacuum_vacuum_scale_factor = 0.1, toast.autovacuum_vacuum_insert_scale_factor = 0.3,
 	toast.autovacuum_vacuum_cost_limit = 4000, toast.autovacuum_vacuum_cost_delay = 0);
-ALTER TABLE queen.log_segments ALTER COLUMN blob SET STORAGE EXTERNAL;
 
 -- No foreign key: whoever deletes a lane deletes its hash rows.
 CREATE TABLE IF NOT EXISTS queen.log_txns (
@@ -116,11 +115,24 @@ CREATE TABLE IF NOT EXISTS queen.log_txns (
 	base_offset int8 NOT NULL,
 	end_offset int8 NOT NULL,
 	created_at timestamptz NOT NULL,
-	hashes bytea NOT NULL,
-	PRIMARY KEY (partition_id, base_offset)
+	hashes bytea NOT NULL CHECK (octet_length(hashes) = 16 * (end_offset - base_offset + 1)),
+	PRIMARY KEY (partition_id, base_offset),
+	CHECK (end_offset >= base_offset)
 ) WITH (autovacuum_vacuum_scale_factor = 0.1, autovacuum_vacuum_insert_scale_factor = 0.3,
 	autovacuum_vacuum_cost_delay = 0);
-ALTER TABLE queen.log_txns ALTER COLUMN hashes SET STORAGE EXTERNAL;
+DO $$
+BEGIN
+	-- Both are incompressible. Asked first, because ALTER TABLE would stop a running broker for a moment.
+	IF EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'queen.log_segments'::regclass AND attname = 'blob'
+			AND attstorage <> 'e') THEN
+		ALTER TABLE queen.log_segments ALTER COLUMN blob SET STORAGE EXTERNAL;
+	END IF;
+	IF EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'queen.log_txns'::regclass AND attname = 'hashes'
+			AND attstorage <> 'e') THEN
+		ALTER TABLE queen.log_txns ALTER COLUMN hashes SET STORAGE EXTERNAL;
+	END IF;
+END
+$$;
 
 -- Cursor and lease of one (lane, group). No secondary index, so that every update is HOT.
 CREATE TABLE IF NOT EXISTS queen.log_consumers (

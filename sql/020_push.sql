@@ -120,8 +120,7 @@ DECLARE
 BEGIN
 	IF cardinality(p_queue) <> n OR cardinality(p_partition) <> n OR cardinality(p_partition_id) <> n
 		OR cardinality(p_count) <> n OR cardinality(p_raw_bytes) <> n OR cardinality(p_sealed) <> n
-		OR cardinality(p_hashes) <> n OR cardinality(p_verified) <> n OR cardinality(p_blob) <> n
-		OR EXISTS (SELECT 1 FROM unnest(p_count, p_hashes) a (c, h) WHERE a.c < 1 OR octet_length(a.h) <> 16 * a.c) THEN
+		OR cardinality(p_hashes) <> n OR cardinality(p_verified) <> n OR cardinality(p_blob) <> n THEN
 		RAISE EXCEPTION 'push arrays do not agree' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	v_id := array_replace(p_partition_id, '00000000-0000-0000-0000-000000000000', NULL);

@@ -4,6 +4,16 @@
 -- "new", or the time asked for. It is decided once per (group, queue) and kept in consumer_groups_metadata; the
 -- cursors of lanes that exist then are made then, those of later lanes when they are first met, by the same time.
 
+-- The last offset before a time, looked for segment by segment. Apart from start_cursor because a function with a
+-- query inside cannot be inlined, and most starts need no query.
+CREATE OR REPLACE FUNCTION queen.offset_before(p_lane uuid, p_last_offset int8, p_log_start int8, p_from timestamptz)
+RETURNS int8
+LANGUAGE sql STABLE AS $$
+	SELECT COALESCE((SELECT s.base_offset - 1 FROM queen.log_segments s
+		WHERE s.partition_id = p_lane AND s.base_offset >= p_log_start AND s.created_at >= p_from
+		ORDER BY s.base_offset LIMIT 1), p_last_offset)
+$$;
+
 -- The cursor of a lane for a start: the last offset not to be delivered. 'infinity' means from now on.
 CREATE OR REPLACE FUNCTION queen.start_cursor(
 	p_lane uuid, p_last_offset int8, p_log_start int8, p_newest_at timestamptz, p_from timestamptz)
@@ -12,9 +22,7 @@ LANGUAGE sql STABLE AS $$
 	SELECT CASE
 		WHEN p_from <= 'epoch' THEN p_log_start - 1
 		WHEN p_newest_at IS NULL OR p_newest_at < p_from THEN p_last_offset
-		ELSE COALESCE((SELECT s.base_offset - 1 FROM queen.log_segments s
-			WHERE s.partition_id = p_lane AND s.base_offset >= p_log_start AND s.created_at >= p_from
-			ORDER BY s.base_offset LIMIT 1), p_last_offset)
+		ELSE queen.offset_before(p_lane, p_last_offset, p_log_start, p_from)
 		END
 $$;
 
@@ -76,10 +84,12 @@ BEGIN
 
 	WITH missing AS (
 		SELECT q.id, q.namespace, q.task FROM queen.queues q
-		WHERE q.tenant_id = p_tenant
-			AND CASE WHEN p_by_labels THEN (p_namespace = '' OR q.namespace = p_namespace) AND (p_task = '' OR q.task = p_task)
-				ELSE q.name = p_queue END
-			AND (NOT p_by_labels OR registered)
+		WHERE q.id IN (
+				SELECT n.id FROM queen.queues n WHERE NOT p_by_labels AND n.tenant_id = p_tenant AND n.name = p_queue
+				UNION ALL
+				SELECT n.id FROM queen.queues n
+				WHERE registered AND n.tenant_id = p_tenant AND (p_namespace = '' OR n.namespace = p_namespace)
+					AND (p_task = '' OR n.task = p_task))
 			AND NOT EXISTS (SELECT 1 FROM queen.consumer_groups_metadata m
 				WHERE m.tenant_id = p_tenant AND m.consumer_group = p_group AND m.queue_id = q.id AND m.partition_name = '')
 		ORDER BY q.id

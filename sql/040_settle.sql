@@ -96,7 +96,8 @@ BEGIN
 				COALESCE(z.batch_end, -1) AS batch_end, z.retries,
 				z.worker_id IS NOT NULL AND z.expires > clock_timestamp() AS held,
 				z.lease = '' OR (z.worker_id IS NOT DISTINCT FROM z.lease AND z.expires > clock_timestamp()) AS live,
-				z.lease = '' OR z.worker_id IS NOT DISTINCT FROM z.lease OR z.last_worker_id IS NOT DISTINCT FROM z.lease AS answers,
+				z.lease = '' OR z.worker_id IS NOT DISTINCT FROM z.lease
+					OR z.last_worker_id IS NOT DISTINCT FROM z.lease AS answers,
 				v_now - z.resolvable * interval '1 second' AS since
 			FROM (SELECT i.ord, i.lease, q.name AS queue, p.name AS partition, p.last_offset, p.log_start, q.retry_limit,
 					q.dead_letter_queue OR q.dlq_after_max_retries AS keeps,
@@ -210,8 +211,8 @@ BEGIN
 END
 $$;
 
--- Files dead letters, a row for each message, and moves the cursors past them. A lease that is named must still be the lane's; it may have run
--- out, as long as nobody else has been given the lane.
+-- Files dead letters, a row for each message, and moves the cursors past them. A lease that is named must still be the
+-- lane's; it may have run out, as long as nobody else has been given the lane.
 CREATE OR REPLACE FUNCTION queen.dead_letter_v1(p_tenant uuid[], p_partition_id uuid[], p_group text[],
 	p_lease_id text[], p_offset int8[], p_count int4[], p_message_id uuid[], p_transaction_id text[], p_payload bytea[],
 	p_error text[], p_retry_count int4[])

@@ -47,7 +47,8 @@ def test_creation_with_labels_of_the_dotted_name_and_the_implicit_lease(b):
     b.push("a", queue="shop.orders.eu")
     b.push("a", queue="plain")
     rows = b.run("SELECT name, namespace, task, lease_time, dedup_window_seconds FROM queen.queues ORDER BY name")
-    assert [tuple(r.values()) for r in rows] == [("plain", "plain", "", 60, 3600), ("shop.orders.eu", "shop", "orders", 60, 3600)]
+    assert [tuple(r.values()) for r in rows] == [("plain", "plain", "", 60, 3600),
+                                                 ("shop.orders.eu", "shop", "orders", 60, 3600)]
 
 
 def test_empty_names_are_names(b):
@@ -166,10 +167,13 @@ def test_a_bad_lane_fails_the_call_and_stores_nothing(b, change):
 
 
 def test_arrays_that_do_not_agree_are_refused(b):
-    with pytest.raises(Error) as e:
-        b.run("SELECT * FROM queen.push_v1($1,'{q}','{p}','{NULL}','{2}','{1}','{f}',$2,'{-1}','{x}')",
-              ["00000000-0000-0000-0000-000000000001"], [hash_of("a")])
-    assert e.value.sqlstate == "22023"
+    call = "SELECT * FROM queen.push_v1($1,$4,'{p}','{NULL}','{2}','{1}','{f}',$2,'{-1}',$3)"
+    tenant = ["00000000-0000-0000-0000-000000000001"]
+    for hashes, queues, state in (([hash_of("a")], ["q"], "23514"), ([hash_of("a") + hash_of("b")], ["q", "r"], "22023")):
+        with pytest.raises(Error) as e:
+            b.run(call, tenant, hashes, [b"x"], queues)
+        assert e.value.sqlstate == state
+    assert b.one("SELECT count(*) FROM queen.log_segments") == 0
 
 
 def test_fetch_finds_the_segment_of_an_offset(b):
