@@ -27,10 +27,11 @@ struct qn_mem_node *qn_mem_table_find(const struct qn_mem_table *t, uint64_t has
 
 static void link_node(struct qn_mem_table *t, struct qn_mem_node *node)
 {
-	struct qn_mem_node **bucket = &t->buckets[node->hash & (t->bucket_count - 1)];
+	size_t at = node->hash & (t->bucket_count - 1);
 
-	node->next = *bucket;
-	*bucket = node;
+	node->next = t->buckets[at];
+	t->buckets[at] = node;
+	t->first = at < t->first ? at : t->first;
 }
 
 static void grow(struct qn_mem_table *t, const struct qn_host *h)
@@ -39,6 +40,7 @@ static void grow(struct qn_mem_table *t, const struct qn_host *h)
 
 	t->bucket_count = old.bucket_count == 0 ? BUCKETS_MIN : old.bucket_count * 2;
 	t->buckets = h->alloc(t->bucket_count * sizeof(struct qn_mem_node *));
+	t->first = t->bucket_count;
 	for (size_t i = 0; i < old.bucket_count; i++) {
 		while (old.buckets[i] != NULL) {
 			struct qn_mem_node *node = old.buckets[i];
@@ -82,16 +84,18 @@ static struct qn_mem_node *first_from(const struct qn_mem_table *t, size_t bucke
 struct qn_mem_node *qn_mem_table_next(const struct qn_mem_table *t, const struct qn_mem_node *node)
 {
 	if (node == NULL) {
-		return first_from(t, 0);
+		return first_from(t, t->first);
 	}
 	return node->next != NULL ? node->next : first_from(t, (node->hash & (t->bucket_count - 1)) + 1);
 }
 
 struct qn_mem_node *qn_mem_table_pop(struct qn_mem_table *t)
 {
-	struct qn_mem_node *node = first_from(t, 0);
+	struct qn_mem_node *node = first_from(t, t->first);
 
 	if (node != NULL) {
+		/* Emptying a table visits each bucket once. */
+		t->first = node->hash & (t->bucket_count - 1);
 		qn_mem_table_remove(t, node);
 	}
 	return node;

@@ -419,6 +419,10 @@ void fake_server_stop(struct fake_server *s)
 
 PGconn *fake_server_connect(const struct fake_server *s)
 {
+	/* A server that a test has just crashed refuses connections until its recovery is over. */
+	for (int i = 0; i < 600 && PQping(s->dsn) != PQPING_OK; i++) {
+		uv_sleep(100);
+	}
 	PGconn *c = PQconnectdb(s->dsn);
 	if (PQstatus(c) != CONNECTION_OK) {
 		fail_msg("%s", PQerrorMessage(c));

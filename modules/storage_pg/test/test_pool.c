@@ -35,6 +35,8 @@ static void reconnect_admin(void)
 {
 	PQfinish(admin);
 	PQfinish(watcher);
+	admin = NULL;
+	watcher = NULL;
 	admin = fake_server_connect(&server);
 	watcher = fake_server_connect(&server);
 }
