@@ -39,9 +39,16 @@ static struct qn_mod *mod;
 static struct qn_thread *engine;
 static char data_dir[] = "/tmp/qn-contract-XXXXXX";
 
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
+{
+	(void)st, (void)type, (void)at;
+	return remove(path);
+}
+
 static void give_up(const char *step, const struct qn_error *e)
 {
 	fprintf(stderr, "%s: %s\n", step, e->msg);
+	(void)nftw(data_dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	exit(2);
 }
 
@@ -115,12 +122,6 @@ void ct_open(const char *kind, int argc, char **argv)
 	    qn_thread_call(engine, enter, mod, &e) != QN_OK) {
 		give_up("thread", &e);
 	}
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st, (void)type, (void)at;
-	return remove(path);
 }
 
 void ct_close(void)

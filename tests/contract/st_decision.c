@@ -126,7 +126,9 @@ struct CMUnitTest *decision_cases(size_t *count)
 	QN_ASSERT(out != NULL);
 	*count = CT_COUNT(rows);
 	for (size_t i = 0; i < CT_COUNT(rows); i++) {
-		out[i] = (struct CMUnitTest){.name = rows[i].name, .test_func = st9_decides, .setup_func = ct_setup,
+		out[i] = (struct CMUnitTest){.name = rows[i].name,
+		                             .test_func = st9_decides,
+		                             .setup_func = ct_setup,
 		                             .teardown_func = ct_teardown,
 		                             .initial_state = (void *)(uintptr_t)&rows[i]};
 	}

@@ -115,8 +115,11 @@ static void st10_registering_twice_changes_nothing(void **state)
 static void registering_creates_the_queue(void **state)
 {
 	struct ct *c = *state;
-	struct qn_register_op op = {.tenant = c->tenant, .queue = ct_span("new.queue"), .name_space = ct_span(""),
-	                            .task = ct_span(""), .group = ct_span("g")};
+	struct qn_register_op op = {.tenant = c->tenant,
+	                            .queue = ct_span("new.queue"),
+	                            .name_space = ct_span(""),
+	                            .task = ct_span(""),
+	                            .group = ct_span("g")};
 
 	ct_register_op(c, &op);
 	assert_true(op.created_queue && op.registered);

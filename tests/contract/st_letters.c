@@ -41,9 +41,15 @@ static void a_dead_letter_gives_the_budget_back(void **state)
 
 static bool file_again(struct ct *c, const struct qn_settle_lane *s, const char *lease)
 {
-	struct qn_dead_letter item = {.tenant = s->tenant, .partition_id = s->partition_id, .group = s->group,
-	                              .lease_id = ct_span(lease), .offset = s->poison_offset, .count = 1,
-	                              .transaction_id = ct_span("t"), .payload = ct_span("1"), .error = ct_span("e")};
+	struct qn_dead_letter item = {.tenant = s->tenant,
+	                              .partition_id = s->partition_id,
+	                              .group = s->group,
+	                              .lease_id = ct_span(lease),
+	                              .offset = s->poison_offset,
+	                              .count = 1,
+	                              .transaction_id = ct_span("t"),
+	                              .payload = ct_span("1"),
+	                              .error = ct_span("e")};
 	struct qn_dead_letter_op op = {.items = &item, .count = 1};
 
 	ct_dead_letter_op(c, &op);
@@ -71,9 +77,15 @@ static void a_whole_segment_can_be_filed(void **state)
 {
 	struct ct *c = *state;
 	struct qn_uuid lane = push(c, "a b d").lane_id;
-	struct qn_dead_letter item = {.tenant = c->tenant, .partition_id = lane, .group = ct_span("g"),
-	                              .lease_id = ct_span(L1), .offset = 0, .count = 3, .transaction_id = ct_span(""),
-	                              .payload = ct_span(""), .error = ct_span("unreadable")};
+	struct qn_dead_letter item = {.tenant = c->tenant,
+	                              .partition_id = lane,
+	                              .group = ct_span("g"),
+	                              .lease_id = ct_span(L1),
+	                              .offset = 0,
+	                              .count = 3,
+	                              .transaction_id = ct_span(""),
+	                              .payload = ct_span(""),
+	                              .error = ct_span("unreadable")};
 	struct qn_dead_letter_op op = {.items = &item, .count = 1};
 
 	push(c, "e");
@@ -165,8 +177,11 @@ static void an_expired_lease_is_not_revived(void **state)
 
 static uint32_t release(struct ct *c, const char *lease, const struct qn_uuid *ids, uint32_t count)
 {
-	struct qn_release_op op = {.tenant = c->tenant, .group = ct_span("g"), .lease_id = ct_span(lease),
-	                           .partition_ids = ids, .count = count};
+	struct qn_release_op op = {.tenant = c->tenant,
+	                           .group = ct_span("g"),
+	                           .lease_id = ct_span(lease),
+	                           .partition_ids = ids,
+	                           .count = count};
 
 	ct_release_op(c, &op);
 	return op.released;
@@ -191,7 +206,8 @@ static void a_lease_given_back_was_never_there(void **state)
 static void giving_back_names_its_lanes(void **state)
 {
 	struct ct *c = *state;
-	const struct qn_uuid lanes[] = {push_to(c, "q", "p1", "a").lane_id, push_to(c, "q", "p2", "a").lane_id, c->tenant};
+	const struct qn_uuid lanes[] = {push_to(c, "q", "p1", "a").lane_id, push_to(c, "q", "p2", "a").lane_id,
+	                                c->tenant};
 	struct qn_claim_pop p = pop_of(c, L1);
 
 	p.max_lanes = 2;

@@ -18,7 +18,8 @@ static void st1_offsets_are_dense_and_time_never_goes_back(void **state)
 static void st1_lanes_count_for_themselves(void **state)
 {
 	struct ct *c = *state;
-	struct qn_push_lane a = push_to(c, "q", "p1", "a b"), b = push_to(c, "q", "p2", "a"), d = push_to(c, "q2", "p1", "a");
+	struct qn_push_lane a = push_to(c, "q", "p1", "a b"), b = push_to(c, "q", "p2", "a"),
+			    d = push_to(c, "q2", "p1", "a");
 
 	assert_int_equal(a.base_offset, 0);
 	assert_int_equal(b.base_offset, 0);
@@ -218,8 +219,10 @@ static void fetch_finds_the_segment_of_an_offset(void **state)
 {
 	struct ct *c = *state;
 	struct qn_push_lane a = push(c, "a b"), b = push(c, "d e f");
-	struct qn_fetch items[] = {{.partition_id = a.lane_id, .offset = 1}, {.partition_id = a.lane_id, .offset = 2},
-	                           {.partition_id = a.lane_id, .offset = 4}, {.partition_id = a.lane_id, .offset = 5},
+	struct qn_fetch items[] = {{.partition_id = a.lane_id, .offset = 1},
+	                           {.partition_id = a.lane_id, .offset = 2},
+	                           {.partition_id = a.lane_id, .offset = 4},
+	                           {.partition_id = a.lane_id, .offset = 5},
 	                           {.partition_id = c->tenant, .offset = 0}};
 	struct qn_fetch_op op = {.tenant = c->tenant, .items = items, .count = CT_COUNT(items)};
 

@@ -154,7 +154,8 @@ static void the_slowest_group_counts(void **state)
 	assert_int_equal(list_one(c, "q").lanes[0].completed, 1);
 }
 
-static struct qn_list_op list_some(struct ct *c, const char *name_space, const char *search, int64_t limit, int64_t offset)
+static struct qn_list_op list_some(struct ct *c, const char *name_space, const char *search, int64_t limit,
+                                   int64_t offset)
 {
 	struct qn_list_op *op = ct_alloc(c, sizeof(*op));
 
@@ -199,12 +200,8 @@ static void lists_are_filtered_and_paged(void **state)
 }
 
 const struct CMUnitTest queue_cases[] = {
-	CASE(configure_sets_every_option),
-	CASE(configure_replaces_everything),
-	CASE(deleting_leaves_nothing),
-	CASE(deleting_harms_no_other_queue),
-	CASE(counts_follow_the_cursors),
-	CASE(the_slowest_group_counts),
+	CASE(configure_sets_every_option),   CASE(configure_replaces_everything), CASE(deleting_leaves_nothing),
+	CASE(deleting_harms_no_other_queue), CASE(counts_follow_the_cursors),     CASE(the_slowest_group_counts),
 	CASE(lists_are_filtered_and_paged),
 };
 const size_t queue_case_count = CT_COUNT(queue_cases);

@@ -2,8 +2,6 @@
 /* The words of storage_kit.h. Arenas of finished operations are destroyed with the case's own. */
 #include "storage_kit.h"
 
-
-
 static const struct qn_storage_vt *vt(void)
 {
 	return (const struct qn_storage_vt *)(const void *)ct_service().vt;
@@ -62,14 +60,14 @@ static void run(struct ct *c, struct qn_op *op, ct_start_fn *start)
 	}
 }
 
-#define OP(name, type, call)                              \
-	static void start_##name(void *op)                \
-	{                                                 \
-		vt()->call(ct_service().self, op);        \
-	}                                                 \
+#define OP(name, type, call)                               \
+	static void start_##name(void *op)                 \
+	{                                                  \
+		vt()->call(ct_service().self, op);         \
+	}                                                  \
 	void ct_##name##_op(struct ct *c, struct type *op) \
-	{                                                 \
-		run(c, &op->op, start_##name);            \
+	{                                                  \
+		run(c, &op->op, start_##name);             \
 	}
 OP(push, qn_push_op, push)
 OP(fetch, qn_fetch_op, fetch)
@@ -98,8 +96,11 @@ static struct qn_span next_word(const char **at)
 
 struct qn_push_lane lane_of(struct ct *c, const char *queue, const char *partition, const char *ids)
 {
-	struct qn_push_lane l = {.tenant = c->tenant, .queue = ct_span(queue), .partition = ct_span(partition),
-	                         .verified = -1, .blob = ct_span(ids)};
+	struct qn_push_lane l = {.tenant = c->tenant,
+	                         .queue = ct_span(queue),
+	                         .partition = ct_span(partition),
+	                         .verified = -1,
+	                         .blob = ct_span(ids)};
 	uint8_t *hashes = ct_alloc(c, strlen(ids) * QN_HASH_BYTES + QN_HASH_BYTES);
 	const char *at = ids;
 
@@ -139,9 +140,16 @@ struct qn_push_lane push(struct ct *c, const char *ids)
 
 struct qn_claim_pop pop_of(struct ct *c, const char *lease)
 {
-	return (struct qn_claim_pop){.tenant = c->tenant, .from = QN_CLAIM_QUEUE, .queue = ct_span("q"),
-	                             .partition = ct_span("p"), .group = ct_span("g"), .lease_id = ct_span(lease),
-	                             .lease_s = 60, .budget = 100, .budget_bytes = 1 << 20, .max_lanes = 1};
+	return (struct qn_claim_pop){.tenant = c->tenant,
+	                             .from = QN_CLAIM_QUEUE,
+	                             .queue = ct_span("q"),
+	                             .partition = ct_span("p"),
+	                             .group = ct_span("g"),
+	                             .lease_id = ct_span(lease),
+	                             .lease_s = 60,
+	                             .budget = 100,
+	                             .budget_bytes = 1 << 20,
+	                             .max_lanes = 1};
 }
 
 struct qn_claim_pop claim(struct ct *c, struct qn_claim_pop pop)
@@ -183,8 +191,8 @@ static enum qn_ack_status status_of(char letter)
 
 struct qn_settle_lane ack_of(struct ct *c, struct qn_uuid lane, const char *lease, const char *items)
 {
-	struct qn_settle_lane s = {.tenant = c->tenant, .partition_id = lane, .group = ct_span("g"),
-	                           .lease_id = ct_span(lease)};
+	struct qn_settle_lane s = {
+		.tenant = c->tenant, .partition_id = lane, .group = ct_span("g"), .lease_id = ct_span(lease)};
 	const char *at = items;
 
 	s.items = ct_alloc(c, strlen(items) * sizeof(*s.items));
@@ -237,10 +245,16 @@ struct qn_dead_letter bury(struct ct *c, const struct qn_settle_lane *s)
 	struct qn_dead_letter_op *op = ct_alloc(c, sizeof(*op));
 
 	op->items = ct_alloc(c, sizeof(*op->items));
-	op->items[0] = (struct qn_dead_letter){.tenant = s->tenant, .partition_id = s->partition_id, .group = s->group,
-	                                       .lease_id = s->lease_id, .offset = s->poison_offset, .count = 1,
-	                                       .transaction_id = ct_span("t"), .payload = ct_span("{\"a\":\"\\u0000\"}"),
-	                                       .error = ct_span("broken"), .retry_count = s->retry_count};
+	op->items[0] = (struct qn_dead_letter){.tenant = s->tenant,
+	                                       .partition_id = s->partition_id,
+	                                       .group = s->group,
+	                                       .lease_id = s->lease_id,
+	                                       .offset = s->poison_offset,
+	                                       .count = 1,
+	                                       .transaction_id = ct_span("t"),
+	                                       .payload = ct_span("{\"a\":\"\\u0000\"}"),
+	                                       .error = ct_span("broken"),
+	                                       .retry_count = s->retry_count};
 	op->count = 1;
 	ct_dead_letter_op(c, op);
 	assert_true(op->items[0].filed);
@@ -264,13 +278,13 @@ bool registers(struct ct *c, const char *queue, const char *group, enum qn_start
 
 struct qn_queue_options options_default(void)
 {
-	return (struct qn_queue_options){
-		.name_space = ct_span(""), .task = ct_span(""),
+	return (struct qn_queue_options){.name_space = ct_span(""),
+	                                 .task = ct_span(""),
 #define X(field, json, column, def, lo, hi) .field = def,
-		QN_QUEUE_INTS(X)
+	                                 QN_QUEUE_INTS(X)
 #undef X
 #define X(field, json, column, def) .field = def,
-		QN_QUEUE_BOOLS(X)
+	                                         QN_QUEUE_BOOLS(X)
 #undef X
 	};
 }

@@ -15,8 +15,8 @@
 
 #include <qn/storage.h>
 
-#define L1 "11111111-1111-7111-8111-111111111111"
-#define L2 "22222222-2222-7222-8222-222222222222"
+#define L1     "11111111-1111-7111-8111-111111111111"
+#define L2     "22222222-2222-7222-8222-222222222222"
 #define SECOND INT64_C(1000000)
 
 struct ct {
@@ -62,7 +62,8 @@ struct qn_settle_lane ack_of(struct ct *c, struct qn_uuid lane, const char *leas
 struct qn_settle_lane settle(struct ct *c, struct qn_settle_lane lane);
 const char *outcomes(struct ct *c, const struct qn_settle_lane *lane);
 /** settle, and the letters it must answer. */
-struct qn_settle_lane ack(struct ct *c, struct qn_uuid lane, const char *lease, const char *items, const char *expected);
+struct qn_settle_lane ack(struct ct *c, struct qn_uuid lane, const char *lease, const char *items,
+                          const char *expected);
 /** Files the poison of a settled lane, which must succeed. */
 struct qn_dead_letter bury(struct ct *c, const struct qn_settle_lane *s);
 
