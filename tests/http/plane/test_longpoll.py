@@ -303,21 +303,3 @@ def test_window_buffer(slow_api, q):
     watch.sleep_until(2.5)
     assert tids(woken(api, parked)) == ["m0", "m1", "m2"]
     assert api.popped(q) == ["m0", "m1", "m2"]
-
-
-@pytest.mark.slow
-def test_min_pop_wait_time_fills_the_batch(slow_api, q):
-    api = slow_api
-    api.configure(q, minPopWaitTime=30000)
-    api.send(q, "m0")
-    assert api.popped(q, wait=False, batch=3, autoAck=True) == ["m0"], "wait=false is served at once"
-    api.send(q, "m1")
-    assert api.popped(q, wait=True, batch=1, autoAck=True) == ["m1"], "a batch of one is served at once"
-    api.send(q, "m2")
-    call = api.park(q, batch=3, timeout=LONG)
-    api.send(q, "m3")
-    for _ in range(20):
-        assert api.call("GET", "/status").status == 200
-    assert not call.ready(), "two of three are not a full batch"
-    api.send(q, "m4")
-    assert tids(woken(api, call)) == ["m2", "m3", "m4"]
