@@ -14,7 +14,7 @@ struct qn_mem_table {
 	struct qn_mem_node **buckets;
 	size_t bucket_count; /* power of two, or 0 */
 	size_t count;
-	size_t first;        /* buckets below it are empty */
+	size_t first; /* buckets below it are empty */
 };
 
 typedef bool qn_mem_eq_fn(const struct qn_mem_node *node, const void *key);
