@@ -312,7 +312,7 @@ BEGIN
 				CASE WHEN l.head_at > l.visible THEN l.head_at + l.delay END, false, NULL, NULL
 			FROM locked l
 			UNION ALL
-			SELECT 3, a.pop, a.id, a.given, CASE WHEN a.kind < 0 THEN 3 ELSE a.kind END, a.until, a.kind < 0, NULL, NULL
+			SELECT 3, a.pop, a.id, a.given, CASE WHEN a.kind < 0 THEN 3 ELSE a.kind END, a.until, a.kind < 0 OR a.kind = 3, NULL, NULL
 			FROM unnest(j.pop, j.id, j.given, j.kind, j.until) a (pop, id, given, kind, until)) v
 		ORDER BY v.pop, v.id, v.precedence
 	), answer AS (

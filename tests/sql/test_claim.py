@@ -189,6 +189,16 @@ def test_a_candidate_of_two_pops_goes_to_one(b):
     assert sorted(pop["verdicts"][lane]["n"] for pop in pops) == [TOOK, BUSY]
 
 
+def test_a_pop_that_loses_its_lanes_to_others_of_the_call_is_told_to_look_again(b):
+    for number in range(4):
+        b.push("m", partition=f"p{number}")
+    for attempt in range(40):
+        group = f"g{attempt}"
+        b.register(group)
+        answers = b.claim_pops([dict(group=group, lease=f"L{number}", lanes=1) for number in range(4)])
+        assert all(bool(a["lanes"]) != a["contended"] for a in answers), answers
+
+
 def test_every_pop_has_a_row_and_answers_keep_their_order(b):
     b.push("a")
     pops = b.claim_pops([dict(queue="none"), dict(source=1), dict(source=1, partition="none")])
