@@ -382,8 +382,8 @@ int main(int argc, char **argv)
 		pushed += (double)w[i].pushed / w[i].push_s;
 		consumed += (double)w[i].consumed / w[i].consume_s;
 	}
-	(void)printf("%u lanes x %u messages a call, %u connections | %.0f | %.0f | | |\n", a.lanes / a.connections,
-	             a.batch, a.connections, pushed, consumed);
+	(void)printf("%u lanes x %u messages a call, %u connections | %.0f | %.0f | | |\n", w[0].lanes, a.batch,
+	             a.connections, pushed, consumed);
 	free(w);
 	return 0;
 }
