@@ -189,7 +189,7 @@ int qn_process_start(struct qn_process *p, struct qn_error *e)
 	if (provider_of(p, "auth") == NULL && p->app.http.vt->is_public(p->app.http.self)) {
 		qn_log(QN_WARN, "core.open",
 		       QN_S("why",
-		            "listening on a non-loopback address without JWT: everybody who reaches it may do everything"));
+		            "listening on a non-loopback address without authentication: everybody who reaches it may do everything"));
 	}
 	qn_log(QN_INFO, "core.ready", QN_S("version", QN_VERSION), QN_U("io_threads", p->io_count),
 	       QN_U("modules", p->modules.count));

@@ -262,7 +262,7 @@ static void list_row(const struct qn_option *o, FILE *to)
 	(void)fputs(" | ", to);
 	list_type(o, to);
 	if (o->def[0] != '\0') {
-		(void)fprintf(to, " | `%s` | ", o->type == QN_OPT_SECRET ? "***" : o->def);
+		(void)fprintf(to, " | `%s` | ", o->def);
 	} else {
 		(void)fputs(" | | ", to);
 	}

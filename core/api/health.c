@@ -9,6 +9,9 @@
 #error "QN_VERSION comes from the build"
 #endif
 
+/** A database that does not answer in this time is as good as gone to whoever asks. */
+#define PING_MS 3000
+
 static void start(const struct qn_app *app, struct qn_op *op)
 {
 	app->storage.vt->ping(app->storage.self, QN_CONTAINER(op, struct qn_ping_op, op));
@@ -35,6 +38,7 @@ void qn_api_health(struct qn_call *c)
 
 	q->query.start = start;
 	q->query.op = &op->op;
+	q->query.limit_ms = PING_MS;
 	qn_call_send(c, &q->job, QN_JOB_QUERY, pinged);
 }
 

@@ -143,6 +143,7 @@ struct qn_query {
 	struct qn_list link;
 	void (*start)(const struct qn_app *app, struct qn_op *op);
 	struct qn_op *op;
+	uint64_t limit_ms; /* deadline from its start on; 0: that of every storage operation */
 };
 
 /** Engine, for applied(): a lane's lease was given back; whoever waits for the lane should look. */

@@ -24,7 +24,7 @@ void qn_query_pump(struct qn_broker *b)
 		struct qn_query *q = QN_CONTAINER(qn_list_pop_front(&b->queries), struct qn_query, link);
 
 		b->busy.query++;
-		q->op->deadline_ms = qn_broker_deadline(b);
+		q->op->deadline_ms = q->limit_ms == 0 ? qn_broker_deadline(b) : qn_mono_ms() + q->limit_ms;
 		q->start(b->app, q->op);
 	}
 }

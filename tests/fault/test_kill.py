@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -134,3 +135,27 @@ def test_database_killed_twice_under_load(broker):
     assert f["failed"] > 0, "the kills were not noticed by any client"
     assert "event=storage.server_died" in broker.text_all()
     assert broker.stop() == 0, broker.text()
+
+
+def test_a_hanging_database_is_reported_before_the_statement_timeout(broker):
+    with open(os.path.join(broker.dir, "data", "pg", "postmaster.pid")) as f:
+        postmaster = int(f.readline())
+    children = subprocess.run(["pgrep", "-P", str(postmaster)], capture_output=True, text=True, check=True).stdout.split()
+    pids = [postmaster, *map(int, children)]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(urllib.error.HTTPError) as answer:
+            urllib.request.urlopen(broker.url + "/health", timeout=20)
+        assert answer.value.code == 503 and b'"database":"disconnected"' in answer.value.read()
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            assert urllib.request.urlopen(broker.url + "/health", timeout=20).status == 200
+            break
+        except urllib.error.HTTPError:
+            assert time.monotonic() < deadline, broker.text()
+            time.sleep(0.1)
