@@ -170,20 +170,9 @@ static void settle_done(struct qn_op *op, const struct qn_error *e)
 	qn_arena_destroy(op->arena);
 }
 
-static uint32_t ready_lanes(const struct qn_broker *b)
-{
-	uint32_t n = 0;
-
-	for (const struct qn_list *node = b->ack_ready.next; node != &b->ack_ready && n < LANES_PER_SETTLE;
-	     node = node->next) {
-		n++;
-	}
-	return n;
-}
-
 static void settle_some(struct qn_broker *b)
 {
-	uint32_t n = ready_lanes(b);
+	uint32_t n = qn_list_count(&b->ack_ready, LANES_PER_SETTLE);
 	struct qn_arena *a = qn_arena_create();
 	struct settle *s = qn_arena_zalloc(a, sizeof(*s));
 

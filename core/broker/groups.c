@@ -51,17 +51,6 @@ static bool pop_eq(const struct qn_map_node *node, const void *key)
 	       memcmp(&r->tenant, &w->tenant, sizeof(r->tenant)) == 0;
 }
 
-static struct qn_span copy(char **at, struct qn_span s)
-{
-	struct qn_span out = {*at, s.n};
-
-	if (s.n > 0) {
-		memcpy(*at, s.p, s.n);
-	}
-	*at += s.n;
-	return out;
-}
-
 static struct registration *create(struct qn_broker *b, const struct qn_claim_pop *w)
 {
 	struct registration *r = calloc(1, sizeof(*r) + w->queue.n + w->name_space.n + w->task.n + w->group.n);
@@ -72,10 +61,10 @@ static struct registration *create(struct qn_broker *b, const struct qn_claim_po
 	r->broker = b;
 	r->tenant = w->tenant;
 	r->from = w->from;
-	r->queue = copy(&at, w->queue);
-	r->name_space = copy(&at, w->name_space);
-	r->task = copy(&at, w->task);
-	r->group = copy(&at, w->group);
+	r->queue = qn_key_copy(&at, w->queue);
+	r->name_space = qn_key_copy(&at, w->name_space);
+	r->task = qn_key_copy(&at, w->task);
+	r->group = qn_key_copy(&at, w->group);
 	qn_list_init(&r->waiting);
 	return r;
 }

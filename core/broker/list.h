@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct qn_list {
 	struct qn_list *next, *prev;
@@ -59,6 +60,17 @@ static inline struct qn_list *qn_list_pop_front(struct qn_list *head)
 	}
 	qn_list_remove(node);
 	return node;
+}
+
+/** Nodes in the list, counted up to max. */
+static inline uint32_t qn_list_count(const struct qn_list *head, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (const struct qn_list *node = head->next; node != head && n < max; node = node->next) {
+		n++;
+	}
+	return n;
 }
 
 #endif

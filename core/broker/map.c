@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
@@ -115,4 +116,15 @@ uint64_t qn_key_hash(const struct qn_span *parts, size_t count)
 		h = XXH3_64bits_withSeed(parts[i].p, parts[i].n, h + parts[i].n);
 	}
 	return h;
+}
+
+struct qn_span qn_key_copy(char **at, struct qn_span s)
+{
+	struct qn_span out = {*at, s.n};
+
+	if (s.n > 0) {
+		memcpy(*at, s.p, s.n);
+	}
+	*at += s.n;
+	return out;
 }

@@ -34,5 +34,7 @@ void qn_map_fini(struct qn_map *m);
 
 /** Hash over several parts; where one part ends is part of the key. */
 uint64_t qn_key_hash(const struct qn_span *parts, size_t count);
+/** Copies a part to *at, which moves behind it; the span returned is the copy. */
+struct qn_span qn_key_copy(char **at, struct qn_span s);
 
 #endif

@@ -78,17 +78,6 @@ static struct qn_gate *find(struct qn_broker *b, const struct gate_key *k)
 	return node == NULL ? NULL : QN_CONTAINER(node, struct qn_gate, node);
 }
 
-static struct qn_span copy(char **at, struct qn_span s)
-{
-	struct qn_span out = {*at, s.n};
-
-	if (s.n > 0) {
-		memcpy(*at, s.p, s.n);
-	}
-	*at += s.n;
-	return out;
-}
-
 static struct qn_gate *gate_create(struct qn_broker *b, const struct gate_key *k)
 {
 	struct qn_gate *g = calloc(1, sizeof(*g) + k->queue.n + k->partition.n);
@@ -98,8 +87,8 @@ static struct qn_gate *gate_create(struct qn_broker *b, const struct gate_key *k
 	g->from = k->from;
 	g->tenant = *k->tenant;
 	at = g->names;
-	g->queue = copy(&at, k->queue);
-	g->partition = copy(&at, k->partition);
+	g->queue = qn_key_copy(&at, k->queue);
+	g->partition = qn_key_copy(&at, k->partition);
 	qn_list_init(&g->groups);
 	qn_map_insert(&b->gates, &g->node, key_hash(k));
 	return g;
@@ -125,9 +114,9 @@ static struct qn_gate_group *group_get(struct qn_gate *gate, const struct qn_cla
 	g = calloc(1, sizeof(*g) + w->group.n + w->name_space.n + w->task.n);
 	QN_ASSERT(g != NULL);
 	at = g->names;
-	g->group = copy(&at, w->group);
-	g->name_space = copy(&at, w->name_space);
-	g->task = copy(&at, w->task);
+	g->group = qn_key_copy(&at, w->group);
+	g->name_space = qn_key_copy(&at, w->name_space);
+	g->task = qn_key_copy(&at, w->task);
 	qn_list_init(&g->parked);
 	qn_list_push_back(&gate->groups, &g->link);
 	return g;

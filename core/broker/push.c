@@ -308,24 +308,12 @@ static void flush_sealed(struct qn_flush *f, const struct qn_error *e)
 	b->app->storage.vt->push(b->app->storage.self, &f->push);
 }
 
-/** Lanes the next flush will take, at most push_lanes_max. */
-static uint32_t ready_lanes(const struct qn_broker *b)
-{
-	uint32_t n = 0;
-
-	for (const struct qn_list *node = b->push_ready.next; node != &b->push_ready; node = node->next) {
-		n++;
-		if (n == (uint32_t)b->app->options.push_lanes_max) {
-			break;
-		}
-	}
-	return n;
-}
-
 void qn_push_pump(struct qn_broker *b)
 {
+	const uint32_t lanes_max = (uint32_t)b->app->options.push_lanes_max;
+
 	while (b->busy.push < b->slots.push && !qn_list_empty(&b->push_ready)) {
-		struct qn_flush *f = qn_flush_create(b, ready_lanes(b));
+		struct qn_flush *f = qn_flush_create(b, qn_list_count(&b->push_ready, lanes_max));
 		size_t bytes = 0;
 
 		while (f->lane_count < f->lane_max && bytes < FLUSH_BYTES_MAX && !qn_list_empty(&b->push_ready)) {
