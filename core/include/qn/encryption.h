@@ -3,7 +3,8 @@
  * Kind "encryption": seal and open single payloads. Pure and callable from any thread.
  *
  * Rules (EN-n): EN-1 open(seal(x)) = x, byte for byte. EN-2 is_sealed() is decided on the stored
- * bytes alone and is false for every valid JSON text that seal() did not make. EN-3 ready() false:
+ * bytes alone and is false for every valid JSON text that is not spelled exactly as seal() spells an
+ * envelope; a client's payload of that spelling is told apart by the frame's mark. EN-3 ready() false:
  * seal() fails with QN_UNAVAIL; nothing is ever stored in its plain form instead. EN-4 open() of
  * damaged or foreign bytes fails; it never returns wrong bytes.
  */

@@ -191,9 +191,9 @@ class Brokers:
         self.refused = {}
         self.faults = []
 
-    def get(self, storage, **env):
+    def get(self, storage, options=(), **env):
         """The shared broker of this kind; one that died or hangs is a fault of the session and is replaced."""
-        key = (storage, tuple(sorted(env.items())))
+        key = (storage, tuple(options), tuple(sorted(env.items())))
         assert key not in self.refused, self.refused[key]
         broker = self.running.get(key)
         if broker is not None and not broker.healthy():
@@ -202,7 +202,7 @@ class Brokers:
             broker.reap()
             broker = None
         if broker is None:
-            broker = Broker(storage, env)
+            broker = Broker(storage, env, options)
             try:
                 broker.start()
             except AssertionError as fault:
