@@ -97,7 +97,8 @@ CREATE OR REPLACE FUNCTION queen.push_v1(
 	p_tenant uuid[], p_queue text[], p_partition text[], p_partition_id uuid[], p_count int4[], p_raw_bytes int4[],
 	p_sealed bool[], p_hashes bytea[], p_verified int8[], p_blob bytea[])
 RETURNS TABLE (ord int4, status int4, partition_id uuid, base_offset int8, created_at_us int8, dedup_window_s int4,
-	dup_index int4[], dup_offset int8[])
+	dup_index int4[], dup_offset int8[], encryption_enabled bool, delayed_processing int4,
+	window_buffer int4)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off
@@ -111,6 +112,8 @@ DECLARE
 	v_newest timestamptz[];
 	v_window int4[];
 	v_sealing bool[];
+	v_delay int4[];
+	v_buffer int4[];
 	v_status int4[];
 	v_dup_lane int4[];
 	v_dup_index int4[];
@@ -150,8 +153,10 @@ BEGIN
 	-- Read after the locks: configure_queue_v1 relies on it when it turns encryption on.
 	SELECT array_agg(q.dedup_window_seconds ORDER BY a.ord),
 		array_agg(CASE WHEN q.encryption_enabled AND NOT a.sealed THEN 2 ELSE 0 END ORDER BY a.ord),
+		array_agg(q.encryption_enabled ORDER BY a.ord), array_agg(q.delayed_processing ORDER BY a.ord),
+		array_agg(q.window_buffer ORDER BY a.ord),
 		bool_or(q.dedup_window_seconds > 0 AND a.last > a.verified AND a.last >= a.purged)
-	INTO v_window, v_status, v_probe
+	INTO v_window, v_status, v_sealing, v_delay, v_buffer, v_probe
 	FROM unnest(v_id, p_sealed, p_verified, v_last, v_purged) WITH ORDINALITY a (id, sealed, verified, last, purged, ord)
 	JOIN queen.log_partitions p ON p.id = a.id
 	JOIN queen.queues q ON q.id = p.queue_id;
@@ -192,8 +197,10 @@ BEGIN
 
 	RETURN QUERY
 	SELECT a.ord::int4 - 1, a.status, a.id, CASE WHEN a.status = 0 THEN a.last + 1 END,
-		CASE WHEN a.status = 0 THEN queen.to_us(GREATEST(v_now, a.newest)) END, a.win, d.index, d.at
-	FROM unnest(v_id, v_last, v_newest, v_status, v_window) WITH ORDINALITY a (id, last, newest, status, win, ord)
+		CASE WHEN a.status = 0 THEN queen.to_us(GREATEST(v_now, a.newest)) END, a.win, d.index, d.at,
+		a.sealing, a.delay, a.buffer
+	FROM unnest(v_id, v_last, v_newest, v_status, v_window, v_sealing, v_delay, v_buffer) WITH ORDINALITY
+		a (id, last, newest, status, win, sealing, delay, buffer, ord)
 	LEFT JOIN LATERAL (
 		SELECT array_agg(f.index ORDER BY f.index) AS index, array_agg(f.at ORDER BY f.index) AS at
 		FROM unnest(v_dup_lane, v_dup_index, v_dup_at) f (lane, index, at)

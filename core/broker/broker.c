@@ -113,7 +113,7 @@ void qn_broker_destroy(struct qn_broker *b)
 		return;
 	}
 	qn_group_stop(b);
-	qn_window_stop(b);
+	qn_facts_stop(b);
 	qn_map_fini(&b->push_lanes);
 	qn_map_fini(&b->ack_lanes);
 	qn_map_fini(&b->gates);

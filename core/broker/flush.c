@@ -97,7 +97,7 @@ static void take_items(struct qn_flush *f, struct qn_lane_flush *lf, uint32_t li
 		if (*slot != NULL) {
 			lf->has_repeats = true;
 			if (window == -2) {
-				window = qn_window_get(f->broker, &lane->tenant, lane->queue);
+				window = qn_facts_window(f->broker, &lane->tenant, lane->queue);
 			}
 			if (window <= 0) {
 				break;

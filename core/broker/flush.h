@@ -18,6 +18,14 @@ struct qn_push_queue {
 	char names[];
 };
 
+/* lanes.c */
+/** The group's items join their lane's queue, which is made when it is not there. */
+void qn_lane_enter(struct qn_broker *b, const struct qn_push_group *g);
+/** Items that must go again, in order, before everything that waits. */
+void qn_lane_prepend(struct qn_push_queue *l, struct qn_push_item *first, struct qn_push_item *last);
+/** Lines the lane up for a flush, or frees it when nothing is left to do; nothing while it is in flight. */
+void qn_lane_settle(struct qn_broker *b, struct qn_push_queue *l);
+
 struct qn_lane_flush {
 	struct qn_push_queue *lane;
 	struct qn_push_item **items;
@@ -37,6 +45,13 @@ struct qn_flush {
 	void (*sealed)(struct qn_flush *f, const struct qn_error *e);
 };
 
+/* seal.c */
+/** Seals what is known to need it of a job; true when the job goes on by itself. */
+bool qn_seal_first(struct qn_broker *b, struct qn_push_job *job);
+/** The storage refused the lane as unsealed: it stays in flight until its items can go again or have failed. */
+void qn_seal_again(struct qn_broker *b, const struct qn_lane_flush *lf);
+
+/* flush.c */
 struct qn_flush *qn_flush_create(struct qn_broker *b, uint32_t lane_max);
 /** Takes items of the lane, up to a segment's bounds; returns their bytes. */
 size_t qn_flush_add(struct qn_flush *f, struct qn_push_queue *lane);

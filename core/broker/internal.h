@@ -20,7 +20,8 @@ struct qn_broker {
 	/* push.c */
 	struct qn_map push_lanes;
 	struct qn_list push_ready; /* lanes with items and no flush in flight */
-	struct qn_map windows;     /* dedup windows learned for queues that repeat ids */
+	struct qn_map facts;       /* what pushes learned of some queues */
+	uint32_t encrypting;       /* facts that say so */
 	size_t push_bytes;         /* frames accepted and not stored */
 	/* pop.c, parks.c, groups.c */
 	struct qn_map gates;
@@ -46,6 +47,10 @@ void qn_push_pump(struct qn_broker *b);
 void qn_push_stop(struct qn_broker *b);
 /** An item's final verdict, which its followers share; neither may be touched afterwards. */
 void qn_push_resolve(struct qn_broker *b, struct qn_push_item *item, enum qn_item_status status);
+/** Fails a chain of items. */
+void qn_push_fail(struct qn_broker *b, struct qn_push_item *first);
+/** Counts one item as decided; with the last one the job is gone. */
+void qn_push_conclude(struct qn_broker *b, struct qn_push_job *job);
 /* duplicates.c: finds the original ids of items and resolves them as duplicates. [take] items */
 struct qn_push_dup_item {
 	struct qn_push_item *item;
@@ -54,12 +59,24 @@ struct qn_push_dup_item {
 void qn_push_lookup(struct qn_broker *b, const struct qn_uuid *tenant, const struct qn_uuid *partition_id,
                     const struct qn_push_dup_item *items, uint32_t count);
 
-/* windows.c */
+/* seal.c */
+/** The items are sealed, or (e) none of them is. */
+typedef void qn_sealed_fn(struct qn_broker *b, void *arg, const struct qn_error *e);
+/** Seals those of the items that are not, on the crew; then calls done on the engine, maybe inside this call. */
+void qn_seal_items(struct qn_broker *b, struct qn_push_item *const *items, uint32_t count, qn_sealed_fn *done,
+                   void *arg);
+/** Frees what sealing made of an item whose frame is not needed any more. */
+void qn_seal_drop(struct qn_push_item *item);
+
+/* facts.c */
 /** The queue's dedup window if it was learned lately, else -1. */
-int32_t qn_window_get(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
-void qn_window_set(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, int32_t window_s);
-void qn_window_forget(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
-void qn_window_stop(struct qn_broker *b);
+int32_t qn_facts_window(const struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
+void qn_facts_set_window(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, int32_t window_s);
+/** True when the queue's pushes were lately wanted sealed. */
+bool qn_facts_encrypts(const struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
+void qn_facts_set_encrypts(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, bool on);
+void qn_facts_forget(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
+void qn_facts_stop(struct qn_broker *b);
 
 /* pop.c */
 void qn_pop_accept(struct qn_broker *b, struct qn_pop_job *pop);

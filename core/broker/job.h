@@ -66,6 +66,7 @@ struct qn_push_group {
 	struct qn_uuid tenant;
 	struct qn_span queue, partition;
 	struct qn_push_item *first, *last;
+	bool sealing; /* engine: on the crew before its lane gets it */
 };
 
 struct qn_push_job {

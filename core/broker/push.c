@@ -2,7 +2,7 @@
 /*
  * Push: from accepted items to stored segments.
  *
- * A lane exists here while it has items waiting or a flush in flight. Fire on idle: a lane without a
+ * Fire on idle: a lane without a
  * flush in flight goes with the next free slot, so batches grow only because the pipe is busy; there
  * is no timer. At most one flush is in flight per lane: that, with items taken in arrival order, is
  * what keeps a lane's order.
@@ -10,6 +10,9 @@
  * Repeats of a hash inside one flush wait for the first one's verdict as its followers. Whether they
  * are duplicates is the queue's dedup window's business: with the window off they are stored after
  * all (decisions 13). While the window is not known to be on, a flush ends before the first repeat.
+ *
+ * Items of a queue that is known to encrypt are sealed before they enter their lanes. A lane that the
+ * storage refuses as unsealed stays in flight until its items are sealed, and they go again first.
  */
 #include "internal.h"
 
@@ -17,90 +20,11 @@
 
 #include "../error.h"
 #include "../log.h"
-#include "../wire/text.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FLUSH_BYTES_MAX ((size_t)8 << 20)
-
-struct lane_key {
-	const struct qn_uuid *tenant;
-	struct qn_span queue, partition;
-};
-
-static uint64_t lane_hash(const struct lane_key *k)
-{
-	const struct qn_span parts[] = {{k->tenant->b, sizeof(k->tenant->b)}, k->queue, k->partition};
-
-	return qn_key_hash(parts, 3);
-}
-
-static bool lane_eq(const struct qn_map_node *node, const void *key)
-{
-	const struct qn_push_queue *l = QN_CONTAINER(node, const struct qn_push_queue, node);
-	const struct lane_key *k = key;
-
-	return qn_span_eq(l->partition, k->partition) && qn_span_eq(l->queue, k->queue) &&
-	       memcmp(&l->tenant, k->tenant, sizeof(l->tenant)) == 0;
-}
-
-static struct qn_push_queue *lane_get(struct qn_broker *b, const struct qn_push_group *g)
-{
-	const struct lane_key k = {&g->tenant, g->queue, g->partition};
-	uint64_t hash = lane_hash(&k);
-	struct qn_map_node *node = qn_map_find(&b->push_lanes, hash, lane_eq, &k);
-	struct qn_push_queue *l;
-
-	if (node != NULL) {
-		return QN_CONTAINER(node, struct qn_push_queue, node);
-	}
-	l = calloc(1, sizeof(*l) + g->queue.n + g->partition.n);
-	QN_ASSERT(l != NULL);
-	l->tenant = g->tenant;
-	memcpy(l->names, g->queue.p, g->queue.n);
-	memcpy(l->names + g->queue.n, g->partition.p, g->partition.n);
-	l->queue = (struct qn_span){l->names, g->queue.n};
-	l->partition = (struct qn_span){l->names + g->queue.n, g->partition.n};
-	qn_map_insert(&b->push_lanes, &l->node, hash);
-	return l;
-}
-
-/** Lines the lane up for a flush, or frees it when nothing is left to do. */
-static void lane_settle(struct qn_broker *b, struct qn_push_queue *l)
-{
-	if (l->in_flight) {
-		return;
-	}
-	if (l->first != NULL) {
-		if (!qn_list_linked(&l->link)) {
-			qn_list_push_back(&b->push_ready, &l->link);
-		}
-		return;
-	}
-	qn_map_remove(&b->push_lanes, &l->node);
-	free(l);
-}
-
-static void lane_append(struct qn_push_queue *l, struct qn_push_item *first, struct qn_push_item *last)
-{
-	if (l->first == NULL) {
-		l->first = first;
-	} else {
-		l->last->next = first;
-	}
-	l->last = last;
-}
-
-/** Items that must go again, in order, before everything that waits. */
-static void lane_prepend(struct qn_push_queue *l, struct qn_push_item *first, struct qn_push_item *last)
-{
-	last->next = l->first;
-	l->first = first;
-	if (last->next == NULL) {
-		l->last = last;
-	}
-}
 
 void qn_push_accept(struct qn_broker *b, struct qn_push_job *job)
 {
@@ -115,11 +39,20 @@ void qn_push_accept(struct qn_broker *b, struct qn_push_job *job)
 	}
 	b->push_bytes += job->bytes;
 	job->pending = job->item_count;
+	if (b->encrypting > 0 && qn_seal_first(b, job)) {
+		return;
+	}
 	for (uint32_t i = 0; i < job->group_count; i++) {
-		struct qn_push_queue *l = lane_get(b, &job->groups[i]);
+		qn_lane_enter(b, &job->groups[i]);
+	}
+}
 
-		lane_append(l, job->groups[i].first, job->groups[i].last);
-		lane_settle(b, l);
+void qn_push_conclude(struct qn_broker *b, struct qn_push_job *job)
+{
+	job->pending--;
+	if (job->pending == 0) {
+		b->push_bytes -= job->bytes;
+		qn_broker_finish(b, &job->job, NULL);
 	}
 }
 
@@ -128,11 +61,8 @@ static void item_done(struct qn_broker *b, struct qn_push_item *item, enum qn_it
 	struct qn_push_job *job = item->job;
 
 	item->status = status;
-	job->pending--;
-	if (job->pending == 0) {
-		b->push_bytes -= job->bytes;
-		qn_broker_finish(b, &job->job, NULL);
-	}
+	qn_seal_drop(item);
+	qn_push_conclude(b, job);
 }
 
 void qn_push_resolve(struct qn_broker *b, struct qn_push_item *item, enum qn_item_status status)
@@ -147,6 +77,16 @@ void qn_push_resolve(struct qn_broker *b, struct qn_push_item *item, enum qn_ite
 		f = next;
 	}
 	item_done(b, item, status);
+}
+
+void qn_push_fail(struct qn_broker *b, struct qn_push_item *item)
+{
+	while (item != NULL) {
+		struct qn_push_item *next = item->next;
+
+		qn_push_resolve(b, item, QN_ITEM_FAILED);
+		item = next;
+	}
 }
 
 static void fail_lane(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_error *e)
@@ -181,7 +121,7 @@ static void release_followers(struct qn_lane_flush *lf)
 		}
 	}
 	if (first != NULL) {
-		lane_prepend(lf->lane, first, last);
+		qn_lane_prepend(lf->lane, first, last);
 	}
 }
 
@@ -197,7 +137,9 @@ static void lane_stored(struct qn_broker *b, struct qn_lane_flush *lf, const str
 	                                             .queue = l->queue,
 	                                             .partition_id = r->lane_id,
 	                                             .messages = lf->count,
-	                                             .last_offset = r->base_offset + lf->count - 1},
+	                                             .last_offset = r->base_offset + lf->count - 1,
+	                                             .delay_s = r->delayed_processing_s,
+	                                             .window_s = r->window_buffer_s},
 	                      qn_mono_ms());
 	if (r->dedup_window_s == 0) {
 		release_followers(lf);
@@ -234,16 +176,30 @@ static void lane_duplicates(struct qn_broker *b, struct qn_lane_flush *lf, const
 		last = item;
 	}
 	if (first != NULL) {
-		lane_prepend(lf->lane, first, last);
+		qn_lane_prepend(lf->lane, first, last);
 	}
 	qn_push_lookup(b, &lf->lane->tenant, &r->lane_id, dups, d);
 	free(dups);
 }
 
+static void learn(struct qn_broker *b, const struct qn_lane_flush *lf, const struct qn_push_lane *r)
+{
+	if (lf->has_repeats) {
+		qn_facts_set_window(b, &lf->lane->tenant, lf->lane->queue, r->dedup_window_s);
+	}
+	if (r->sealed && !r->encryption_enabled) {
+		qn_facts_set_encrypts(b, &lf->lane->tenant, lf->lane->queue, false);
+	}
+}
+
+/** Decides the items' fate and frees the lane for its next flush. */
 static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_push_lane *r)
 {
 	struct qn_error e = {0};
 
+	if (r->status == QN_PUSH_QUEUED || r->status == QN_PUSH_DUPLICATE) {
+		learn(b, lf, r);
+	}
 	switch (r->status) {
 	case QN_PUSH_QUEUED:
 		lf->lane->id = r->lane_id;
@@ -259,14 +215,16 @@ static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const st
 		lane_duplicates(b, lf, r);
 		break;
 	case QN_PUSH_UNSEALED:
-		(void)QN_FAIL(&e, QN_UNAVAIL, "the queue wants encrypted payloads and no key is set");
-		fail_lane(b, lf, &e);
-		break;
+		lf->lane->id = r->lane_id;
+		qn_seal_again(b, lf);
+		return;
 	case QN_PUSH_FAILED:
 		lf->lane->id = (struct qn_uuid){{0}};
 		fail_lane(b, lf, &r->error);
 		break;
 	}
+	lf->lane->in_flight = false;
+	qn_lane_settle(b, lf->lane);
 }
 
 static void flush_done(struct qn_op *op, const struct qn_error *e)
@@ -277,19 +235,12 @@ static void flush_done(struct qn_op *op, const struct qn_error *e)
 	b->busy.push--;
 	for (uint32_t i = 0; i < f->lane_count; i++) {
 		struct qn_lane_flush *lf = &f->lanes[i];
-		const struct qn_push_lane *r = &f->push.lanes[i];
 
 		if (e != NULL) {
-			lf->lane->id = (struct qn_uuid){{0}};
-			fail_lane(b, lf, e);
-		} else {
-			if (lf->has_repeats && (r->status == QN_PUSH_QUEUED || r->status == QN_PUSH_DUPLICATE)) {
-				qn_window_set(b, &lf->lane->tenant, lf->lane->queue, r->dedup_window_s);
-			}
-			lane_verdict(b, lf, r);
+			f->push.lanes[i].status = QN_PUSH_FAILED;
+			f->push.lanes[i].error = *e;
 		}
-		lf->lane->in_flight = false;
-		lane_settle(b, lf->lane);
+		lane_verdict(b, lf, &f->push.lanes[i]);
 	}
 	qn_flush_destroy(f);
 }
@@ -336,14 +287,9 @@ static void drop_lane(struct qn_map_node *node, void *arg)
 	struct qn_push_item *item = l->first;
 
 	l->first = NULL;
-	while (item != NULL) {
-		struct qn_push_item *next = item->next;
-
-		qn_push_resolve(b, item, QN_ITEM_FAILED);
-		item = next;
-	}
+	qn_push_fail(b, item);
 	qn_list_remove(&l->link);
-	lane_settle(b, l);
+	qn_lane_settle(b, l);
 }
 
 void qn_push_stop(struct qn_broker *b)

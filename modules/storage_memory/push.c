@@ -65,6 +65,9 @@ static void push_lane(struct qn_mem *m, struct qn_arena *a, struct qn_push_lane 
 	}
 	p->lane_id = l->id;
 	p->dedup_window_s = q->options.dedup_window_s;
+	p->encryption_enabled = q->options.encryption_enabled;
+	p->delayed_processing_s = q->options.delayed_processing_s;
+	p->window_buffer_s = q->options.window_buffer_s;
 	if (q->options.encryption_enabled && !p->sealed) {
 		p->status = QN_PUSH_UNSEALED;
 		return;

@@ -67,6 +67,9 @@ static void read_lane(struct qn_pg_rows *r, int row, struct qn_push_lane *l, con
 	int32_t status = qn_pg_int4(r, row, 1);
 	l->lane_id = qn_pg_uuid(r, row, 2);
 	l->dedup_window_s = qn_pg_int4_or(r, row, 5, 0);
+	l->encryption_enabled = qn_pg_bool(r, row, 8);
+	l->delayed_processing_s = qn_pg_int4(r, row, 9);
+	l->window_buffer_s = qn_pg_int4(r, row, 10);
 	switch (status) {
 	case QN_PUSH_QUEUED:
 		l->base_offset = qn_pg_int8(r, row, 3);

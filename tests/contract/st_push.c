@@ -177,6 +177,32 @@ static void st5_plain_payloads_are_refused_where_sealed_ones_are_wanted(void **s
 	assert_int_equal(l.base_offset, 1);
 }
 
+static void a_push_tells_what_the_queue_says_now(void **state)
+{
+	struct ct *c = *state;
+	struct qn_queue_options o = options_default();
+	struct qn_push_lane l = push(c, "a");
+
+	assert_false(l.encryption_enabled);
+	assert_int_equal(l.delayed_processing_s, 0);
+	assert_int_equal(l.window_buffer_s, 0);
+	o.encryption_enabled = true;
+	o.delayed_processing_s = 7;
+	o.window_buffer_s = 11;
+	o.dedup_window_s = 13;
+	configure(c, "q", o);
+	for (int i = 0; i < 2; i++) {
+		l = lane_of(c, "q", "p", "b");
+		l.sealed = true;
+		l = push_lane(c, l);
+		assert_int_equal(l.status, i == 0 ? QN_PUSH_QUEUED : QN_PUSH_DUPLICATE);
+		assert_true(l.encryption_enabled);
+		assert_int_equal(l.delayed_processing_s, 7);
+		assert_int_equal(l.window_buffer_s, 11);
+		assert_int_equal(l.dedup_window_s, 13);
+	}
+}
+
 static void st2_an_id_that_is_wrong_is_not_trusted(void **state)
 {
 	struct ct *c = *state;
@@ -254,6 +280,7 @@ const struct CMUnitTest push_cases[] = {
 	CASE(st3_a_watermark_only_shortens_the_search),
 	CASE(st4_push_makes_queue_and_lane),
 	CASE(st5_plain_payloads_are_refused_where_sealed_ones_are_wanted),
+	CASE(a_push_tells_what_the_queue_says_now),
 	CASE(st12_names_are_opaque),
 	CASE(fetch_finds_the_segment_of_an_offset),
 };

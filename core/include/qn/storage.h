@@ -78,6 +78,9 @@ struct qn_push_lane {
 	int32_t dedup_window_s;   /* QUEUED and DUPLICATE: what the queue says now */
 	struct qn_push_dup *dups; /* DUPLICATE: ascending by index */
 	uint32_t dup_count;
+	/* QUEUED and DUPLICATE: what the queue says now */
+	bool encryption_enabled;
+	int32_t delayed_processing_s, window_buffer_s;
 	struct qn_error error; /* FAILED */
 };
 
