@@ -68,7 +68,8 @@ static void put_list_row(struct qn_bytes *b, const struct qn_queue_row *r)
 	put_sizes(b, r);
 	QN_PUT_LIT(b, ",\"messages\":{\"total\":");
 	qn_json_put_i64(b, r->messages);
-	put_key_i64(b, "pending", r->pending);
+	/* Here, unlike in the statistics of one queue, what is leased is not pending (admin-plane R4). */
+	put_key_i64(b, "pending", r->pending - r->processing);
 	put_key_i64(b, "processing", r->processing);
 	QN_PUT_LIT(b, "}}");
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define ANSWER_OVERHEAD 401 /* bytes an answer adds to a message */
+#define SCAN_MAX        512 /* lanes one scan finds at most (decisions 6a) */
 
 struct lanes {
 	struct qn_mem_lane **lane; /* NULL entry: a candidate that is no lane of the queue */
@@ -257,6 +258,9 @@ static void serve(struct serving *s)
 	s->left = p->budget;
 	s->left_bytes = p->budget_bytes;
 	s->lane_cap = p->max_lanes > 0 && (uint32_t)p->max_lanes < from.count ? (uint32_t)p->max_lanes : from.count;
+	if (p->candidate_count == 0 && s->lane_cap > SCAN_MAX) {
+		s->lane_cap = SCAN_MAX;
+	}
 	p->lanes = s->m->host->arena_alloc(s->arena, (s->lane_cap > 0 ? s->lane_cap : 1) * sizeof(*p->lanes));
 	p->lane_count = p->verdict_count = 0;
 	p->verdicts = NULL;

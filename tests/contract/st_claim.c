@@ -140,6 +140,27 @@ static void one_lease_covers_several_lanes(void **state)
 	assert_int_equal(p.lanes[0].partition.n, 2);
 }
 
+static void a_scan_finds_at_most_512_lanes(void **state)
+{
+	struct ct *c = *state;
+	struct qn_claim_pop p = pop_of(c, L1);
+	char name[8];
+
+	for (int i = 0; i < 514; i++) {
+		snprintf(name, sizeof(name), "p%d", i);
+		push_to(c, "q", name, "a");
+	}
+	p.max_lanes = 0;
+	p.budget = 1000;
+	p = claim(c, p);
+	assert_int_equal(p.lane_count, 512);
+	p = pop_of(c, L2);
+	p.max_lanes = 1000;
+	p.budget = 1000;
+	p = claim(c, p);
+	assert_int_equal(p.lane_count, 2);
+}
+
 static void the_message_budget_is_the_calls(void **state)
 {
 	struct ct *c = *state;
@@ -356,6 +377,7 @@ const struct CMUnitTest claim_cases[] = {
 	CASE(st7_a_byte_budget_delivers_at_least_one),
 	CASE(st7_the_byte_budget_is_the_calls),
 	CASE(one_lease_covers_several_lanes),
+	CASE(a_scan_finds_at_most_512_lanes),
 	CASE(the_message_budget_is_the_calls),
 	CASE(every_candidate_gets_a_verdict),
 	CASE(candidates_beyond_the_budget_are_not_taken),
