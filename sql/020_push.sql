@@ -93,9 +93,11 @@ BEGIN
 END
 $$;
 
+-- p_verified[i] is believed for the lane p_partition_id[i] only, and only if the hashes were compared as far back as the
+-- window reaches now: whoever was wrong about the lane, the window or the time has the whole window searched.
 CREATE OR REPLACE FUNCTION queen.push_v1(
 	p_tenant uuid[], p_queue text[], p_partition text[], p_partition_id uuid[], p_count int4[], p_raw_bytes int4[],
-	p_sealed bool[], p_hashes bytea[], p_verified int8[], p_blob bytea[])
+	p_sealed bool[], p_hashes bytea[], p_verified int8[], p_blob bytea[], p_verified_since int8[])
 RETURNS TABLE (ord int4, status int4, partition_id uuid, base_offset int8, created_at_us int8, dedup_window_s int4,
 	dup_index int4[], dup_offset int8[], encryption_enabled bool, delayed_processing int4,
 	window_buffer int4)
@@ -114,6 +116,7 @@ DECLARE
 	v_sealing bool[];
 	v_delay int4[];
 	v_buffer int4[];
+	v_after int8[];
 	v_status int4[];
 	v_dup_lane int4[];
 	v_dup_index int4[];
@@ -123,7 +126,8 @@ DECLARE
 BEGIN
 	IF cardinality(p_queue) <> n OR cardinality(p_partition) <> n OR cardinality(p_partition_id) <> n
 		OR cardinality(p_count) <> n OR cardinality(p_raw_bytes) <> n OR cardinality(p_sealed) <> n
-		OR cardinality(p_hashes) <> n OR cardinality(p_verified) <> n OR cardinality(p_blob) <> n THEN
+		OR cardinality(p_hashes) <> n OR cardinality(p_verified) <> n OR cardinality(p_blob) <> n
+		OR cardinality(p_verified_since) <> n THEN
 		RAISE EXCEPTION 'push arrays do not agree' USING ERRCODE = 'invalid_parameter_value';
 	END IF;
 	v_id := array_replace(p_partition_id, '00000000-0000-0000-0000-000000000000', NULL);
@@ -151,24 +155,25 @@ BEGIN
 	v_now := clock_timestamp();
 
 	-- Read after the locks: configure_queue_v1 relies on it when it turns encryption on.
-	SELECT array_agg(q.dedup_window_seconds ORDER BY a.ord),
-		array_agg(CASE WHEN q.encryption_enabled AND NOT a.sealed THEN 2 ELSE 0 END ORDER BY a.ord),
-		array_agg(q.encryption_enabled ORDER BY a.ord), array_agg(q.delayed_processing ORDER BY a.ord),
-		array_agg(q.window_buffer ORDER BY a.ord),
-		bool_or(q.dedup_window_seconds > 0 AND a.last > a.verified AND a.last >= a.purged)
-	INTO v_window, v_status, v_sealing, v_delay, v_buffer, v_probe
-	FROM unnest(v_id, p_sealed, p_verified, v_last, v_purged) WITH ORDINALITY a (id, sealed, verified, last, purged, ord)
-	JOIN queen.log_partitions p ON p.id = a.id
-	JOIN queen.queues q ON q.id = p.queue_id;
+	SELECT array_agg(r.win ORDER BY r.ord), array_agg(r.status ORDER BY r.ord), array_agg(r.after ORDER BY r.ord),
+		bool_or(r.after < r.last), array_agg(r.encryption_enabled ORDER BY r.ord), array_agg(r.delayed_processing ORDER BY r.ord),
+		array_agg(r.window_buffer ORDER BY r.ord)
+	INTO v_window, v_status, v_after, v_probe, v_sealing, v_delay, v_buffer
+	FROM (SELECT a.ord, a.last, q.dedup_window_seconds AS win, s.status, q.encryption_enabled,
+			q.delayed_processing, q.window_buffer,
+			CASE WHEN q.dedup_window_seconds = 0 OR s.status <> 0 THEN a.last
+				WHEN a.id = a.given AND a.since <= queen.to_us(v_now) - q.dedup_window_seconds * 1000000::int8
+				THEN GREATEST(a.verified, a.purged - 1)
+				ELSE a.purged - 1 END AS after
+		FROM unnest(v_id, p_partition_id, p_sealed, p_verified, p_verified_since, v_last, v_purged) WITH ORDINALITY
+			a (id, given, sealed, verified, since, last, purged, ord)
+		JOIN queen.log_partitions p ON p.id = a.id
+		JOIN queen.queues q ON q.id = p.queue_id
+		CROSS JOIN LATERAL (SELECT CASE WHEN q.encryption_enabled AND NOT a.sealed THEN 2 ELSE 0 END AS status) s) r;
 
 	IF v_probe THEN
 		SELECT array_agg(d.lane), array_agg(d.index), array_agg(d.at) INTO v_dup_lane, v_dup_index, v_dup_at
-		FROM queen.find_duplicates(v_id, p_count, p_hashes,
-			(SELECT array_agg(CASE WHEN a.win > 0 AND a.status = 0 THEN GREATEST(a.verified, a.purged - 1)
-				ELSE a.last END ORDER BY a.ord)
-			FROM unnest(v_window, v_status, p_verified, v_purged, v_last) WITH ORDINALITY
-				a (win, status, verified, purged, last, ord)),
-			v_last, v_window, v_now) d;
+		FROM queen.find_duplicates(v_id, p_count, p_hashes, v_after, v_last, v_window, v_now) d;
 		IF v_dup_lane IS NOT NULL THEN
 			SELECT array_agg(CASE WHEN a.ord = ANY (v_dup_lane) THEN 1 ELSE a.status END ORDER BY a.ord) INTO v_status
 			FROM unnest(v_status) WITH ORDINALITY a (status, ord);
@@ -227,5 +232,60 @@ BEGIN
 				WHERE p.id = a.id AND q.tenant_id = p_tenant)
 		ORDER BY f.base_offset DESC LIMIT 1) s ON s.end_offset >= a.at
 	ORDER BY a.ord;
+END
+$$;
+
+-- The hashes of a lane's messages above p_after that are still inside the deduplication window, oldest first: those of
+-- about p_bytes / 16 consecutive offsets, in whole rows. No row when the lane is gone. Messages of the window up to
+-- last_offset, or up to the end of the last row when there is more, are all there. The first of them is found by
+-- halving, since hash rows outlive the window by far.
+CREATE OR REPLACE FUNCTION queen.hashes_v1(p_partition_id uuid, p_after int8, p_bytes int8)
+RETURNS TABLE (last_offset int8, dedup_window_s int4, since_us int8, more bool, base_offset int8[], created_at_us int8[],
+	hashes bytea[])
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	v_since timestamptz;
+	v_from int8;
+	v_upto int8;
+	v_middle int8;
+	v_row record;
+BEGIN
+	SELECT p.last_offset, q.dedup_window_seconds, clock_timestamp() - q.dedup_window_seconds * interval '1 second',
+		GREATEST(p_after + 1, p.txns_start)
+	INTO last_offset, dedup_window_s, v_since, v_from
+	FROM queen.log_partitions p JOIN queen.queues q ON q.id = p.queue_id
+	WHERE p.id = p_partition_id;
+	IF NOT FOUND THEN
+		RETURN;
+	END IF;
+	v_upto := last_offset + 1;
+	v_middle := v_from;
+	WHILE dedup_window_s > 0 AND v_from < v_upto LOOP
+		SELECT t.base_offset, t.end_offset, t.created_at INTO v_row
+		FROM queen.log_txns t
+		WHERE t.partition_id = p_partition_id AND t.base_offset <= v_middle
+		ORDER BY t.base_offset DESC LIMIT 1;
+		IF v_row.created_at >= v_since AND v_row.end_offset >= v_middle THEN
+			v_upto := GREATEST(v_row.base_offset, v_from);
+		ELSE
+			v_from := GREATEST(v_middle, v_row.end_offset) + 1;
+		END IF;
+		v_middle := v_from + (v_upto - v_from) / 2;
+	END LOOP;
+	SELECT array_agg(t.base_offset ORDER BY t.base_offset), array_agg(queen.to_us(t.created_at) ORDER BY t.base_offset),
+		array_agg(t.hashes ORDER BY t.base_offset), max(t.end_offset) < hashes_v1.last_offset
+	INTO base_offset, created_at_us, hashes, more
+	FROM queen.log_txns t
+	WHERE t.partition_id = p_partition_id AND dedup_window_s > 0 AND t.end_offset >= v_from
+		AND t.base_offset < v_from + GREATEST(p_bytes / 16, 1)
+		AND t.base_offset >= COALESCE((SELECT b.base_offset FROM queen.log_txns b
+			WHERE b.partition_id = p_partition_id AND b.base_offset <= v_from
+			ORDER BY b.base_offset DESC LIMIT 1), v_from);
+	since_us := queen.to_us(v_since);
+	more := COALESCE(more, false);
+	RETURN NEXT;
 END
 $$;

@@ -134,7 +134,8 @@ static void fill_op(struct qn_flush *f, const struct qn_lane_flush *lf, struct q
 	out->raw_bytes = (uint32_t)raw;
 	out->sealed = sealed;
 	out->hashes = (struct qn_span){hashes, (size_t)lf->count * QN_HASH_BYTES};
-	out->verified = app->dedup.vt->watermark(app->dedup.self, &lf->lane->id, out->hashes, qn_now_us());
+	out->verified = app->dedup.vt->watermark(app->dedup.self, &lf->lane->id, out->hashes, qn_now_us(),
+	                                         &out->verified_since_us);
 	f->raw_bytes += raw;
 }
 

@@ -125,7 +125,7 @@ void qn_mem_queue_destroy(struct qn_mem *m, struct qn_mem_queue *q);
 bool qn_mem_queue_matches(const struct qn_mem_queue *q, struct qn_span name_space, struct qn_span task);
 struct qn_mem_lane *qn_mem_lane_find(struct qn_mem *m, struct qn_mem_queue *q, struct qn_span name);
 struct qn_mem_lane *qn_mem_lane_create(struct qn_mem *m, struct qn_mem_queue *q, struct qn_span name);
-/** NULL also when it is another tenant's. */
+/** NULL also when it is another tenant's; tenant NULL: whoever's it is. */
 struct qn_mem_lane *qn_mem_lane_by_id(struct qn_mem *m, const struct qn_uuid *tenant, const struct qn_uuid *id);
 struct qn_mem_cursor *qn_mem_cursor_find(struct qn_mem *m, const struct qn_mem_lane *l, struct qn_span group);
 struct qn_mem_cursor *qn_mem_cursor_create(struct qn_mem *m, struct qn_mem_lane *l, struct qn_span group,
@@ -172,6 +172,7 @@ struct qn_mem_cursor *qn_mem_contact(struct qn_mem *m, struct qn_mem_lane *l, st
 /* The operations; each has its result when it returns. */
 void qn_mem_push(struct qn_mem *m, struct qn_push_op *op);               /* push.c */
 void qn_mem_fetch(struct qn_mem *m, struct qn_fetch_op *op);             /* push.c */
+void qn_mem_hashes(struct qn_mem *m, struct qn_hashes_op *op);           /* push.c */
 void qn_mem_register(struct qn_mem *m, struct qn_register_op *op);       /* groups.c */
 void qn_mem_claim(struct qn_mem *m, struct qn_claim_op *op);             /* claim.c */
 void qn_mem_settle(struct qn_mem *m, struct qn_settle_op *op);           /* settle.c */

@@ -44,6 +44,7 @@ static struct qn_storage_slots slots(void *self)
 	}
 BIND(push, qn_push_op, qn_mem_push)
 BIND(fetch, qn_fetch_op, qn_mem_fetch)
+BIND(hashes, qn_hashes_op, qn_mem_hashes)
 BIND(register_group, qn_register_op, qn_mem_register)
 BIND(claim, qn_claim_op, qn_mem_claim)
 BIND(settle, qn_settle_op, qn_mem_settle)
@@ -87,6 +88,7 @@ static const struct qn_storage_vt vtable = {
 	.ping = ping,
 	.cancel = cancel,
 	.inflight = inflight,
+	.hashes = hashes,
 };
 
 static const struct qn_option options[] = {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push: one segment per lane, and fetch, which reads segments back.
+ * push: one segment per lane; fetch, which reads segments back; hashes, which reads the window back.
  *
  * Each lane is judged and stored alone, in the order given (ST-2); what refuses one has written
  * nothing of it. A lane is always found by its names: the id a caller remembers is only ever a hint.
  */
 #include "memory.h"
+
+#include <string.h>
 
 struct oldest {
 	const struct qn_mem_lane *lane;
@@ -28,14 +30,18 @@ static bool find_duplicates(struct qn_mem *m, struct qn_arena *a, const struct q
                             int64_t now_us)
 {
 	const uint8_t *hashes = p->hashes.p;
+	int64_t since_us = now_us - p->dedup_window_s * QN_MEM_SECOND_US;
+	/* Who was wrong about the lane or about how far back the window reaches has all of it searched. */
+	bool is_believed = memcmp(&p->partition_id, &l->id, sizeof(l->id)) == 0 && p->verified_since_us <= since_us;
+	int64_t above = is_believed ? p->verified : -1;
 
 	p->dups = NULL;
 	p->dup_count = 0;
-	if (p->dedup_window_s == 0 || p->verified >= l->last_offset) {
+	if (p->dedup_window_s == 0 || above >= l->last_offset) {
 		return false;
 	}
 	for (uint32_t i = 0; i < p->count; i++) {
-		struct oldest o = {l, p->verified, now_us - p->dedup_window_s * QN_MEM_SECOND_US, -1};
+		struct oldest o = {l, above, since_us, -1};
 
 		qn_mem_each_offset(l, hashes + (size_t)i * QN_HASH_BYTES, take_oldest, &o);
 		if (o.found < 0) {
@@ -100,5 +106,44 @@ void qn_mem_fetch(struct qn_mem *m, struct qn_fetch_op *op)
 		if (l != NULL) {
 			qn_mem_fetch_one(m, op->op.arena, l, &op->items[i]);
 		}
+	}
+}
+
+void qn_mem_hashes(struct qn_mem *m, struct qn_hashes_op *op)
+{
+	const struct qn_mem_lane *l = qn_mem_lane_by_id(m, NULL, &op->partition_id);
+	int64_t from, bytes = 0;
+	size_t at, end;
+
+	op->found = l != NULL;
+	op->row_count = 0;
+	op->more = false;
+	if (l == NULL) {
+		return;
+	}
+	op->last_offset = l->last_offset;
+	op->dedup_window_s = l->queue->options.dedup_window_s;
+	op->since_us = m->host->now_us() - op->dedup_window_s * QN_MEM_SECOND_US;
+	if (op->dedup_window_s == 0) {
+		return;
+	}
+	from = qn_mem_before_time(l, op->since_us);
+	at = qn_mem_segment_at(l, (from > op->after_offset ? from : op->after_offset) + 1);
+	for (end = at; end < l->segment_count && (end == at || bytes < op->byte_limit); end++) {
+		bytes += (int64_t)l->segments[end]->count * QN_HASH_BYTES;
+	}
+	op->more = end < l->segment_count;
+	op->rows = m->host->arena_alloc(op->op.arena, (end - at + 1) * sizeof(*op->rows));
+	for (; at < end; at++) {
+		const struct qn_mem_segment *s = l->segments[at];
+
+		op->rows[op->row_count++] = (struct qn_hash_row){
+			.base_offset = s->base_offset,
+			.created_at_us = s->created_at_us,
+			.count = s->count,
+			.hashes = qn_mem_dup(
+				m, op->op.arena,
+				(struct qn_span){s->bytes + s->blob_bytes, (size_t)s->count * QN_HASH_BYTES}),
+		};
 	}
 }

@@ -163,7 +163,7 @@ struct qn_mem_lane *qn_mem_lane_by_id(struct qn_mem *m, const struct qn_uuid *te
 	struct qn_mem_node *node = qn_mem_table_find(&m->lanes, hash, id_eq, id);
 	struct qn_mem_lane *l = node == NULL ? NULL : QN_MEM_OF(node, struct qn_mem_lane, by_id);
 
-	return l != NULL && memcmp(&l->queue->tenant, tenant, sizeof(*tenant)) == 0 ? l : NULL;
+	return l != NULL && (tenant == NULL || memcmp(&l->queue->tenant, tenant, sizeof(*tenant)) == 0) ? l : NULL;
 }
 
 struct qn_mem_lane *qn_mem_lane_create(struct qn_mem *m, struct qn_mem_queue *q, struct qn_span name)

@@ -41,6 +41,7 @@ BIND(configure, qn_configure_op, qn_pg_configure)
 BIND(delete_queue, qn_delete_op, qn_pg_delete)
 BIND(list, qn_list_op, qn_pg_list)
 BIND(ping, qn_ping_op, qn_pg_ping)
+BIND(hashes, qn_hashes_op, qn_pg_hashes)
 BIND(cancel, qn_op, qn_pg_pool_cancel)
 #undef BIND
 
@@ -67,6 +68,7 @@ static const struct qn_storage_vt vt = {
 	.ping = ping,
 	.cancel = cancel,
 	.inflight = inflight,
+	.hashes = hashes,
 };
 
 static int load(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e)

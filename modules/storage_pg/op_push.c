@@ -32,6 +32,7 @@ static void encode(struct qn_pg_params *p, const struct qn_op *op, uint32_t firs
 	QN_PG_EACH(p, QN_PG_BYTEAS, qn_pg_elem_bytes, n, l[i].hashes);
 	QN_PG_EACH(p, QN_PG_INT8S, qn_pg_elem_int8, n, l[i].verified);
 	QN_PG_EACH(p, QN_PG_BYTEAS, qn_pg_elem_bytes, n, l[i].blob);
+	QN_PG_EACH(p, QN_PG_INT8S, qn_pg_elem_int8, n, l[i].verified_since_us);
 }
 
 static void read_dups(struct qn_pg_rows *r, int row, struct qn_push_lane *l, const struct qn_host *h,

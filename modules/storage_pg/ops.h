@@ -9,6 +9,8 @@
 
 /* op_push.c */
 void qn_pg_push(struct qn_pg_pool *pool, struct qn_push_op *op);
+/* op_hashes.c */
+void qn_pg_hashes(struct qn_pg_pool *pool, struct qn_hashes_op *op);
 /* op_claim.c */
 void qn_pg_claim(struct qn_pg_pool *pool, struct qn_claim_op *op);
 /* op_settle.c */

@@ -237,7 +237,8 @@ static void push_once(struct worker *w, PGconn *db, struct call *c, struct bytes
 	for (unsigned i = 0; i < n; i++) {
 		element(b, blob->p, blob->n);
 	}
-	PQclear(run(db, c, "SELECT * FROM queen.push_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)"));
+	same64(c, n, 0);
+	PQclear(run(db, c, "SELECT * FROM queen.push_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)"));
 	w->pushed += (uint64_t)batch * n;
 }
 

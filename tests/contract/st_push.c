@@ -128,16 +128,134 @@ static void st3_a_watermark_only_shortens_the_search(void **state)
 	struct ct *c = *state;
 	struct qn_push_lane l;
 
-	push(c, "a b");
+	struct qn_uuid id = push(c, "a b").lane_id;
+
 	push(c, "d");
 	l = lane_of(c, "q", "p", "e");
+	l.partition_id = id;
 	l.verified = 2;
 	assert_int_equal(push_lane(c, l).base_offset, 3);
 	l = lane_of(c, "q", "p", "d");
+	l.partition_id = id;
 	l.verified = 1;
 	l = push_lane(c, l);
 	assert_int_equal(l.status, QN_PUSH_DUPLICATE);
 	assert_int_equal(l.dups[0].offset, 2);
+	/* It is believed: the caller is the one who compared. */
+	l = lane_of(c, "q", "p", "a");
+	l.partition_id = id;
+	l.verified = 1;
+	assert_int_equal(push_lane(c, l).status, QN_PUSH_QUEUED);
+}
+
+static void st3_a_watermark_of_another_lane_is_not_believed(void **state)
+{
+	struct ct *c = *state;
+	struct qn_push_lane l;
+
+	push(c, "a");
+	l = lane_of(c, "q", "p", "a");
+	l.verified = 5;
+	l.partition_id = push_to(c, "q", "other", "x").lane_id;
+	assert_int_equal(push_lane(c, l).status, QN_PUSH_DUPLICATE);
+	l.partition_id = (struct qn_uuid){{0}};
+	assert_int_equal(push_lane(c, l).status, QN_PUSH_DUPLICATE);
+}
+
+static void st3_a_watermark_must_reach_back_as_far_as_the_window(void **state)
+{
+	struct ct *c = *state;
+	struct qn_queue_options o = options_default();
+	struct qn_push_lane first = push(c, "a"), l = lane_of(c, "q", "p", "a");
+
+	l.partition_id = first.lane_id;
+	l.verified = 0;
+	/* Compared with what a window of half an hour holds, and the window is an hour. */
+	l.verified_since_us = first.created_at_us - 1800 * SECOND;
+	assert_int_equal(push_lane(c, l).status, QN_PUSH_DUPLICATE);
+	o.dedup_window_s = 1799;
+	configure(c, "q", o);
+	assert_int_equal(push_lane(c, l).status, QN_PUSH_QUEUED);
+}
+
+static struct qn_hashes_op hashes_of(struct ct *c, struct qn_uuid lane, int64_t after, int64_t limit)
+{
+	struct qn_hashes_op *op = ct_alloc(c, sizeof(*op));
+
+	op->partition_id = lane;
+	op->after_offset = after;
+	op->byte_limit = limit;
+	ct_hashes_op(c, op);
+	return *op;
+}
+
+static void assert_row(struct ct *c, const struct qn_hash_row *row, const struct qn_push_lane *l, const char *ids)
+{
+	struct qn_push_lane same = lane_of(c, "q", "p", ids);
+
+	assert_int_equal(row->base_offset, l->base_offset);
+	assert_int_equal(row->created_at_us, l->created_at_us);
+	assert_int_equal(row->count, same.count);
+	assert_int_equal(row->hashes.n, same.hashes.n);
+	assert_memory_equal(row->hashes.p, same.hashes.p, same.hashes.n);
+}
+
+static void hashes_come_back_in_pages(void **state)
+{
+	struct ct *c = *state;
+	struct qn_push_lane a = push(c, "a b"), b = push(c, "d"), d = push(c, "e f g");
+	struct qn_hashes_op all = hashes_of(c, a.lane_id, -1, 1 << 20), page;
+
+	assert_true(all.found && !all.more);
+	assert_int_equal(all.last_offset, 5);
+	assert_int_equal(all.dedup_window_s, 3600);
+	assert_true(all.since_us >= d.created_at_us - 3600 * SECOND && all.since_us <= qn_now_us() - 3599 * SECOND);
+	assert_int_equal(all.row_count, 3);
+	assert_row(c, &all.rows[0], &a, "a b");
+	assert_row(c, &all.rows[1], &b, "d");
+	assert_row(c, &all.rows[2], &d, "e f g");
+	page = hashes_of(c, a.lane_id, -1, 32);
+	assert_true(page.more);
+	assert_int_equal(page.row_count, 1);
+	assert_row(c, &page.rows[0], &a, "a b");
+	page = hashes_of(c, a.lane_id, 1, 1);
+	assert_true(page.more);
+	assert_row(c, &page.rows[0], &b, "d");
+	/* From the middle of a row the whole row. */
+	page = hashes_of(c, a.lane_id, 3, 1 << 20);
+	assert_false(page.more);
+	assert_int_equal(page.row_count, 1);
+	assert_row(c, &page.rows[0], &d, "e f g");
+	page = hashes_of(c, a.lane_id, 5, 1 << 20);
+	assert_true(page.found && !page.more);
+	assert_int_equal(page.row_count, 0);
+	assert_false(hashes_of(c, c->tenant, -1, 1 << 20).found);
+}
+
+static void hashes_are_those_of_the_window(void **state)
+{
+	struct ct *c = *state;
+	struct qn_queue_options o = options_default();
+	struct qn_push_lane a = push(c, "a b"), d;
+	struct qn_hashes_op page;
+
+	o.dedup_window_s = 1;
+	configure(c, "q", o);
+	ct_wait_until_us(a.created_at_us + SECOND + 10000);
+	d = push(c, "d");
+	page = hashes_of(c, a.lane_id, -1, 1 << 20);
+	assert_int_equal(page.row_count, 1);
+	assert_row(c, &page.rows[0], &d, "d");
+	assert_int_equal(page.dedup_window_s, 1);
+	o.dedup_window_s = 0;
+	configure(c, "q", o);
+	page = hashes_of(c, a.lane_id, -1, 1 << 20);
+	assert_true(page.found && !page.more);
+	assert_int_equal(page.row_count, 0);
+	assert_int_equal(page.last_offset, 2);
+	o.dedup_window_s = 3600;
+	configure(c, "q", o);
+	assert_int_equal(hashes_of(c, a.lane_id, -1, 1 << 20).row_count, 2);
 }
 
 static void st4_push_makes_queue_and_lane(void **state)
@@ -278,6 +396,10 @@ const struct CMUnitTest push_cases[] = {
 	CASE(st3_window_zero_is_off),
 	CASE(st3_the_window_ends),
 	CASE(st3_a_watermark_only_shortens_the_search),
+	CASE(st3_a_watermark_of_another_lane_is_not_believed),
+	CASE(st3_a_watermark_must_reach_back_as_far_as_the_window),
+	CASE(hashes_come_back_in_pages),
+	CASE(hashes_are_those_of_the_window),
 	CASE(st4_push_makes_queue_and_lane),
 	CASE(st5_plain_payloads_are_refused_where_sealed_ones_are_wanted),
 	CASE(a_push_tells_what_the_queue_says_now),

@@ -71,6 +71,7 @@ static void run(struct ct *c, struct qn_op *op, ct_start_fn *start)
 	}
 OP(push, qn_push_op, push)
 OP(fetch, qn_fetch_op, fetch)
+OP(hashes, qn_hashes_op, hashes)
 OP(register, qn_register_op, register_group)
 OP(claim, qn_claim_op, claim)
 OP(settle, qn_settle_op, settle)

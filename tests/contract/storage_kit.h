@@ -35,6 +35,7 @@ void ct_keep(struct ct *c, struct qn_arena *a);
 /** Runs the op to its end; fails the case when the op fails. */
 void ct_push_op(struct ct *c, struct qn_push_op *op);
 void ct_fetch_op(struct ct *c, struct qn_fetch_op *op);
+void ct_hashes_op(struct ct *c, struct qn_hashes_op *op);
 void ct_register_op(struct ct *c, struct qn_register_op *op);
 void ct_claim_op(struct ct *c, struct qn_claim_op *op);
 void ct_settle_op(struct ct *c, struct qn_settle_op *op);

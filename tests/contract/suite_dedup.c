@@ -41,7 +41,12 @@ static struct qn_span hashes(unsigned first, unsigned count)
 
 static int64_t watermark(const struct lane *l, unsigned first, unsigned count, int64_t now_us)
 {
-	return vt()->watermark(self(), &l->id, hashes(first, count), now_us);
+	int64_t since_us = INT64_MAX;
+	int64_t w = vt()->watermark(self(), &l->id, hashes(first, count), now_us, &since_us);
+
+	/* Nothing these cases learn is older than NOW_US, and most of it is inside the window. */
+	assert_true(w == -1 || since_us <= (now_us > NOW_US + WINDOW * SECOND ? now_us - WINDOW * SECOND : NOW_US));
+	return w;
 }
 
 static void learn(const struct lane *l, int64_t base, unsigned first, unsigned count, int64_t at_us)

@@ -44,7 +44,8 @@ static bool knows(const struct qn_uuid *lane, const uint8_t *hash)
 }
 #endif
 
-static int64_t watermark(void *self, const struct qn_uuid *partition_id, struct qn_span hashes, int64_t now_us)
+static int64_t watermark(void *self, const struct qn_uuid *partition_id, struct qn_span hashes, int64_t now_us,
+                         int64_t *since_us)
 {
 	const struct learned *l = newest(partition_id);
 
@@ -59,6 +60,7 @@ static int64_t watermark(void *self, const struct qn_uuid *partition_id, struct 
 		}
 	}
 #endif
+	*since_us = 0;
 	return l->base + l->count - 1;
 }
 
@@ -106,12 +108,25 @@ static void expire(void *self, int64_t now_us)
 	(void)self, (void)now_us;
 }
 
+static bool read_due(void *self, struct qn_dedup_read *r)
+{
+	(void)self, (void)r;
+	return false;
+}
+
+static void read_page(void *self, const struct qn_dedup_read *r, const struct qn_hashes_op *page)
+{
+	(void)self, (void)r, (void)page;
+}
+
 static const struct qn_dedup_vt vtable = {
 	.head = {sizeof(vtable), QN_DEDUP_MAJOR, QN_DEDUP_MINOR},
 	.watermark = watermark,
 	.learn = learn,
 	.forget = forget,
 	.expire = expire,
+	.read_due = read_due,
+	.read_page = read_page,
 };
 
 static int load(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e)

@@ -31,7 +31,10 @@ static void settle(void *self, struct qn_settle_op *op)
 static void push(void *self, struct qn_push_op *op)
 {
 	for (uint32_t i = 0; i < op->lane_count; i++) {
-		op->lanes[i].verified = INT64_MAX;
+		void *fresh = host->arena_alloc(op->op.arena, op->lanes[i].hashes.n);
+
+		host->random(fresh, op->lanes[i].hashes.n);
+		op->lanes[i].hashes.p = fresh;
 	}
 	right->push(self, op);
 }

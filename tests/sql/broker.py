@@ -39,15 +39,23 @@ class Broker:
         """lanes: dictionaries with queue, partition, ids and what else differs from the defaults."""
         def column(key, default):
             return [lane.get(key, default) for lane in lanes]
-        return self.run("SELECT * FROM queen.push_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10)", column("tenant", TENANT),
+        return self.run("SELECT * FROM queen.push_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)",
+                        column("tenant", TENANT),
                         column("queue", "q"), column("partition", "p"), column("id", None),
                         [len(lane["ids"]) for lane in lanes],
                         [lane.get("raw", 100 * len(lane["ids"])) for lane in lanes], column("sealed", False),
                         [b"".join(hash_of(i) for i in lane["ids"]) for lane in lanes], column("verified", -1),
-                        [lane.get("blob", ",".join(lane["ids"]).encode()) for lane in lanes])
+                        [lane.get("blob", ",".join(lane["ids"]).encode()) for lane in lanes], column("since", 0))
 
     def push(self, *ids, queue="q", partition="p", **more):
         return self.push_lanes([dict(more, queue=queue, partition=partition, ids=ids)])[0]
+
+    def hashes(self, lane_id, after=-1, limit=1 << 20):
+        """The page, with its rows as (base, hashes); None when the lane is gone."""
+        rows = self.run("SELECT * FROM queen.hashes_v1($1,$2,$3)", lane_id, after, limit)
+        for page in rows:
+            page["rows"] = list(zip(page["base_offset"] or [], page["hashes"] or []))
+        return rows[0] if rows else None
 
     def lane_id(self, queue="q", partition="p", tenant=TENANT):
         return self.one("SELECT p.id FROM queen.log_partitions p JOIN queen.queues q ON q.id = p.queue_id "

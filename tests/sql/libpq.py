@@ -52,8 +52,12 @@ def _ints(text):
     return [int(v) for v in text.strip("{}").split(",") if v != ""]
 
 
+def _byteas(text):
+    return [bytes.fromhex(v.strip('"')[3:]) for v in text.strip("{}").split(",") if v != ""]
+
+
 _DECODERS = {16: lambda t: t == "t", 17: lambda t: bytes.fromhex(t[2:]), 20: int, 21: int, 23: int, 26: int,
-             1700: float, 701: float, 1007: _ints, 1016: _ints}
+             1700: float, 701: float, 1001: _byteas, 1007: _ints, 1016: _ints}
 
 
 class Session:

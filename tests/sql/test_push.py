@@ -105,17 +105,72 @@ def test_window_zero_turns_it_off_but_keeps_the_hashes(b):
 
 
 def test_verified_narrows_the_search(b):
-    b.push("a")
+    lane = b.push("a")["partition_id"]
     b.push("b")
-    assert b.push("a", verified=0)["status"] == QUEUED, "the caller vouched for offset 0"
-    assert b.push("b", verified=0)["status"] == DUPLICATE
-    assert b.push("b", verified=2)["status"] == QUEUED, "nothing is left to search"
+    assert b.push("a", id=lane, verified=0)["status"] == QUEUED, "the caller vouched for offset 0"
+    assert b.push("b", id=lane, verified=0)["status"] == DUPLICATE
+    assert b.push("b", id=lane, verified=2)["status"] == QUEUED, "nothing is left to search"
 
 
 def test_verified_inside_a_segment(b):
-    b.push("a", "b", "c")
-    r = b.push("a", "b", "c", verified=0)
+    lane = b.push("a", "b", "c")["partition_id"]
+    r = b.push("a", "b", "c", id=lane, verified=0)
     assert (r["dup_index"], r["dup_offset"]) == ([1, 2], [1, 2])
+
+
+def test_verified_counts_for_its_own_lane_only(b):
+    other = b.push("x", partition="other")["partition_id"]
+    lane = b.push("a")["partition_id"]
+    for wrong in (None, other, str(uuid.uuid4())):
+        assert b.push("a", id=wrong, verified=7)["status"] == DUPLICATE
+    assert b.run("SELECT * FROM queen.delete_queue_v1($1,'q')", "00000000-0000-0000-0000-000000000001")[0]["existed"]
+    b.push("a")
+    assert b.push("a", id=lane, verified=7)["status"] == DUPLICATE, "the lane was born again"
+
+
+def test_verified_counts_while_it_reaches_back_as_far_as_the_window(b):
+    b.configure("q", dedup_window_seconds=100)
+    lane = b.push("a")["partition_id"]
+    since = b.run("SELECT queen.to_us(clock_timestamp()) - 100 * 1000000::int8 AS us")[0]["us"]
+    assert b.push("a", id=lane, verified=0, since=since)["status"] == QUEUED
+    b.configure("q", dedup_window_seconds=200)
+    assert b.push("a", id=lane, verified=1, since=since)["status"] == DUPLICATE, "the window was widened"
+    b.configure("q", dedup_window_seconds=100)
+    assert b.push("a", id=lane, verified=1, since=since + 3600 * 1000000)["status"] == DUPLICATE, "a clock ran ahead"
+
+
+def test_hashes_are_read_back_in_pages_of_whole_rows(b):
+    lane = b.push("a", "b")["partition_id"]
+    b.push("c")
+    b.push("d", "e", "f")
+    page = b.hashes(lane)
+    assert (page["last_offset"], page["dedup_window_s"], page["more"]) == (5, 3600, False)
+    assert page["rows"] == [(0, hash_of("a") + hash_of("b")), (2, hash_of("c")),
+                            (3, hash_of("d") + hash_of("e") + hash_of("f"))]
+    assert [(p["more"], [row[0] for row in p["rows"]]) for p in
+            (b.hashes(lane, -1, 16), b.hashes(lane, -1, 48), b.hashes(lane, 1, 16), b.hashes(lane, 4), b.hashes(lane, 5))
+            ] == [(True, [0]), (True, [0, 2]), (True, [2]), (False, [3]), (False, [])]
+    assert b.hashes(str(uuid.uuid4())) is None
+
+
+def test_hashes_leave_out_what_is_older_than_the_window_or_purged(b):
+    b.configure("q", dedup_window_seconds=100)
+    lane = None
+    for start in range(0, 40, 4):
+        lane = b.push(*["m%d" % i for i in range(start, start + 4)])["partition_id"]
+        age(b, lane, 11)
+    page = b.hashes(lane)
+    assert [row[0] for row in page["rows"]] == list(range(4, 40, 4)), "the first row is 110 seconds old"
+    assert abs(page["since_us"] - b.one("SELECT queen.to_us(clock_timestamp())") + 100 * 1000000) < 10 * 1000000
+    b.run("DELETE FROM queen.log_txns WHERE base_offset < 20")
+    b.run("UPDATE queen.log_partitions SET txns_start = 20")
+    assert [row[0] for row in b.hashes(lane)["rows"]] == [20, 24, 28, 32, 36]
+    age(b, lane, 1000)
+    page = b.hashes(lane)
+    assert (page["rows"], page["more"], page["last_offset"]) == ([], False, 39)
+    b.configure("q", dedup_window_seconds=0)
+    page = b.hashes(lane)
+    assert (page["rows"], page["more"], page["dedup_window_s"]) == ([], False, 0)
 
 
 def test_a_known_id_is_used_and_a_stale_one_is_not_trusted(b):
@@ -167,7 +222,7 @@ def test_a_bad_lane_fails_the_call_and_stores_nothing(b, change):
 
 
 def test_arrays_that_do_not_agree_are_refused(b):
-    call = "SELECT * FROM queen.push_v1($1,$4,'{p}','{NULL}','{2}','{1}','{f}',$2,'{-1}',$3)"
+    call = "SELECT * FROM queen.push_v1($1,$4,'{p}','{NULL}','{2}','{1}','{f}',$2,'{-1}',$3,'{0}')"
     tenant = ["00000000-0000-0000-0000-000000000001"]
     for hashes, queues, state in (([hash_of("a")], ["q"], "23514"), ([hash_of("a") + hash_of("b")], ["q", "r"], "22023")):
         with pytest.raises(Error) as e:

@@ -29,6 +29,16 @@ def reads(b):
                  "FROM pg_stat_user_tables WHERE schemaname = 'queen' AND relname LIKE 'log%'")[0]
 
 
+def hash_reads(b, call):
+    count = "SELECT pg_stat_force_next_flush()", "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_user_tables " \
+        "WHERE relname = 'log_txns'"
+    b.run(count[0])
+    before = b.one(count[1])
+    call()
+    b.run(count[0])
+    return b.one(count[1]) - before
+
+
 def cost(b, call):
     before = reads(b)
     call()
@@ -88,6 +98,23 @@ def test_a_cold_probe_of_a_large_window(b):
     assert (r["dup_index"], r["dup_offset"]) == ([4000], [7 * 5000 + 4999])
     assert b.run("SELECT item, lowest FROM queen.match_hashes($1, '{-1}', '{99999}', '{-infinity}', '{1,1}', $2)",
                  [b.lane_id()], hash_of("none") + hash_of("19-0")) == [dict(item=2, lowest=95000)]
+
+
+def test_a_push_that_was_compared_reads_no_hashes(b):
+    lane = b.push("a")["partition_id"]
+    for n in range(50):
+        b.push("x%d" % n)
+    assert hash_reads(b, lambda: b.push("y", id=lane)) >= 51
+    assert hash_reads(b, lambda: b.push("z", id=lane, verified=51)) == 0
+
+
+def test_a_page_of_hashes_reads_the_page_not_the_past(b):
+    for n in range(300):
+        b.push("x%d" % n)
+    lane = b.lane_id()
+    b.run("UPDATE queen.log_txns SET created_at = created_at - interval '2 hours' WHERE base_offset < 200")
+    assert [row[0] for row in b.hashes(lane)["rows"]] == list(range(200, 300))
+    assert hash_reads(b, lambda: b.hashes(lane, -1, 10 * 16)) <= 40
 
 
 def test_nothing_needs_more_than_a_plain_role(b):

@@ -13,7 +13,8 @@
  *  ST-2  push stores a lane's segment wholly or not at all; one lane never harms another of the call.
  *  ST-3  Deduplication is exact within the queue's dedup_window_s (0 = off), in commit order, by the
  *        128-bit hash within one lane. A lane with a duplicate writes nothing and names every one.
- *        (Repeats inside one lane's hashes are the caller's to remove.)
+ *        (Repeats inside one lane's hashes are the caller's to remove.) A watermark is believed for the
+ *        lane that partition_id names, while the window does not reach back beyond verified_since_us.
  *  ST-4  An unknown queue or lane is created by push, in the same transaction, with labels derived
  *        from the dotted name and a lease of QN_LEASE_IMPLICIT_S.
  *  ST-5  A lane with sealed = false of a queue whose encryption_enabled is set is not stored.
@@ -40,7 +41,7 @@ extern "C" {
 #endif
 
 #define QN_STORAGE_MAJOR 1
-#define QN_STORAGE_MINOR 0
+#define QN_STORAGE_MINOR 1
 #define QN_QUEUE_MODE    "__QUEUE_MODE__"
 #define QN_HASH_BYTES    16
 /** lease_id is a UUID in its 36-character form; an empty span means none. */
@@ -69,6 +70,7 @@ struct qn_push_lane {
 	bool sealed;                 /* every payload of the segment is encrypted */
 	struct qn_span hashes;       /* 16 * count bytes, frame order */
 	int64_t verified;            /* all hashes are known to be new up to this offset; -1: nothing known */
+	int64_t verified_since_us;   /* among the messages created then or later */
 	struct qn_span blob;
 	/* out */
 	enum qn_push_status status;
@@ -107,6 +109,34 @@ struct qn_fetch_op {
 	struct qn_uuid tenant;
 	struct qn_fetch *items;
 	uint32_t count;
+};
+
+/* ---- hashes: a lane's deduplication window read back ------------------------------------------- */
+
+/** Hashes of `count` consecutive messages that were stored together. */
+struct qn_hash_row {
+	int64_t base_offset, created_at_us;
+	uint32_t count;
+	struct qn_span hashes; /* 16 * count bytes, offset order */
+};
+
+/**
+ * One page of the hashes of the messages above after_offset that are inside the lane's window, oldest
+ * first. Every such message created at since_us or later is in the rows: up to last_offset, or, with
+ * more, up to the end of the last row. The first row may begin at or below after_offset. For the
+ * broker's own memory, so there is no tenant: ids of lanes are unique.
+ */
+struct qn_hashes_op {
+	struct qn_op op;
+	struct qn_uuid partition_id; /* in */
+	int64_t after_offset;        /* in; -1: from the start */
+	int64_t byte_limit;          /* in; about so many bytes of hashes, at least one row when there is any */
+	bool found;                  /* out: false when there is no such lane */
+	bool more;
+	int64_t last_offset, since_us;
+	int32_t dedup_window_s; /* 0: no rows */
+	struct qn_hash_row *rows;
+	uint32_t row_count;
 };
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -390,6 +420,7 @@ struct qn_storage_vt {
 	void (*cancel)(void *self, struct qn_op *op);
 	/** Operations started and not done, for the drain. */
 	uint32_t (*inflight)(void *self);
+	void (*hashes)(void *self, struct qn_hashes_op *op); /* class query; since minor 1 */
 };
 
 #ifdef __cplusplus
