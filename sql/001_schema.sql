@@ -168,6 +168,7 @@ CREATE TABLE IF NOT EXISTS queen.log_dlq (
 	failed_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX IF NOT EXISTS idx_log_dlq_partition_failed_at ON queen.log_dlq (partition_id, failed_at DESC);
+CREATE INDEX IF NOT EXISTS idx_log_dlq_address ON queen.log_dlq (partition_id, consumer_group, "offset");
 
 -- Where a group starts: per queue, or by labels (queue_id null).
 CREATE TABLE IF NOT EXISTS queen.consumer_groups_metadata (

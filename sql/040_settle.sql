@@ -212,10 +212,11 @@ END
 $$;
 
 -- Files dead letters, a row for each message, and moves the cursors past them. A lease that is named must still be the
--- lane's; it may have run out, as long as nobody else has been given the lane.
+-- lane's; it may have run out, as long as nobody else has been given the lane. Kinds: 0 poison; 1 head, whose rows are
+-- filed only where there are none of the same address; 2 beside, the same without cursor and lease.
 CREATE OR REPLACE FUNCTION queen.dead_letter_v1(p_tenant uuid[], p_partition_id uuid[], p_group text[],
 	p_lease_id text[], p_offset int8[], p_count int4[], p_message_id uuid[], p_transaction_id text[], p_payload bytea[],
-	p_error text[], p_retry_count int4[])
+	p_error text[], p_retry_count int4[], p_kind int4[])
 RETURNS TABLE (ord int4, filed bool, has_more bool, queue text, partition text)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -223,27 +224,36 @@ SET jit = off
 AS $$
 DECLARE
 	v_ord int4[];
+	v_beside int4[];
 BEGIN
 	SELECT array_agg(l.ord::int4) INTO v_ord
 	FROM (SELECT a.ord
-		FROM unnest(p_tenant, p_partition_id, p_group, p_lease_id, p_offset) WITH ORDINALITY
-			a (tenant, id, grp, lease, at, ord)
+		FROM unnest(p_tenant, p_partition_id, p_group, p_lease_id, p_offset, p_kind) WITH ORDINALITY
+			a (tenant, id, grp, lease, at, kind, ord)
 		JOIN queen.log_partitions p ON p.id = a.id AND p.last_offset >= a.at
 		JOIN queen.queues q ON q.id = p.queue_id AND q.tenant_id = a.tenant
 		JOIN queen.log_consumers c ON c.partition_id = p.id AND c.consumer_group = a.grp
-		WHERE c.committed < a.at AND (a.lease = '' OR c.worker_id = a.lease)
+		WHERE a.kind <> 2 AND c.committed < a.at AND (a.lease = '' OR c.worker_id = a.lease)
 		ORDER BY c.partition_id, c.consumer_group
 		FOR NO KEY UPDATE OF c) l;
+
+	SELECT array_agg(a.ord::int4) INTO v_beside
+	FROM unnest(p_tenant, p_partition_id, p_offset, p_kind) WITH ORDINALITY a (tenant, id, at, kind, ord)
+	JOIN queen.log_partitions p ON p.id = a.id AND p.last_offset >= a.at
+	JOIN queen.queues q ON q.id = p.queue_id AND q.tenant_id = a.tenant
+	WHERE a.kind = 2;
 
 	INSERT INTO queen.log_dlq (partition_id, consumer_group, "offset", message_id, transaction_id, payload, error,
 		retry_count, failed_at)
 	SELECT a.id, a.grp, a.at + g.i, NULLIF(a.message, '00000000-0000-0000-0000-000000000000'), a.txn, a.payload,
 		a.error, a.retries, clock_timestamp()
 	FROM unnest(p_partition_id, p_group, p_offset, p_count, p_message_id, p_transaction_id, p_payload, p_error,
-			p_retry_count)
-		WITH ORDINALITY a (id, grp, at, cnt, message, txn, payload, error, retries, ord)
+			p_retry_count, p_kind)
+		WITH ORDINALITY a (id, grp, at, cnt, message, txn, payload, error, retries, kind, ord)
 	CROSS JOIN LATERAL generate_series(0, a.cnt - 1) g (i)
-	WHERE a.ord::int4 = ANY (v_ord);
+	WHERE (a.ord::int4 = ANY (v_ord) OR a.ord::int4 = ANY (v_beside))
+		AND (a.kind = 0 OR NOT EXISTS (SELECT FROM queen.log_dlq d
+			WHERE d.partition_id = a.id AND d.consumer_group = a.grp AND d."offset" = a.at + g.i));
 
 	UPDATE queen.log_consumers c
 	SET committed = a.ends, total_consumed = c.total_consumed + a.ends - c.committed, batch_end = NULL, worker_id = NULL,
@@ -256,7 +266,7 @@ BEGIN
 	WHERE c.partition_id = a.id AND c.consumer_group = a.grp;
 
 	RETURN QUERY
-	SELECT a.ord::int4 - 1, COALESCE(a.ord::int4 = ANY (v_ord), false),
+	SELECT a.ord::int4 - 1, COALESCE(a.ord::int4 = ANY (v_ord), false) OR COALESCE(a.ord::int4 = ANY (v_beside), false),
 		COALESCE(l.last_offset > GREATEST(l.committed, l.log_start - 1)
 			AND (l.worker_id IS NULL OR l.lease_expires_at <= clock_timestamp()), false), l.queue, l.partition
 	FROM unnest(p_tenant, p_partition_id, p_group) WITH ORDINALITY a (tenant, id, grp, ord)

@@ -56,11 +56,12 @@ void qn_mem_counters_reset(struct qn_mem_cursor *c)
 
 static void file_letter(struct qn_mem *m, struct qn_mem_lane *l, const struct qn_dead_letter *d)
 {
-	const struct qn_span parts[] = {d->transaction_id, d->payload, d->error};
-	struct qn_mem_letter *letter = m->host->alloc(sizeof(*letter) + parts[0].n + parts[1].n + parts[2].n);
+	const struct qn_span parts[] = {d->group, d->transaction_id, d->payload, d->error};
+	struct qn_mem_letter *letter =
+		m->host->alloc(sizeof(*letter) + parts[0].n + parts[1].n + parts[2].n + parts[3].n);
 	uint8_t *at = letter->bytes;
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		if (parts[i].n > 0) {
 			memcpy(at, parts[i].p, parts[i].n);
 			at += parts[i].n;
@@ -70,13 +71,45 @@ static void file_letter(struct qn_mem *m, struct qn_mem_lane *l, const struct qn
 	letter->count = d->count;
 	letter->retry_count = d->retry_count;
 	letter->message_id = d->message_id;
-	letter->transaction_bytes = parts[0].n;
-	letter->payload_bytes = parts[1].n;
-	letter->error_bytes = parts[2].n;
+	letter->group_bytes = parts[0].n;
+	letter->transaction_bytes = parts[1].n;
+	letter->payload_bytes = parts[2].n;
+	letter->error_bytes = parts[3].n;
 	letter->next = l->letters;
 	l->letters = letter;
 	l->letter_count += d->count;
-	m->used_bytes += (int64_t)parts[1].n;
+	m->used_bytes += (int64_t)parts[2].n;
+}
+
+static bool is_filed(const struct qn_mem_lane *l, struct qn_span group, int64_t offset)
+{
+	for (const struct qn_mem_letter *letter = l->letters; letter != NULL; letter = letter->next) {
+		if (offset >= letter->offset && offset < letter->offset + letter->count &&
+		    letter->group_bytes == group.n && memcmp(letter->bytes, group.p, group.n) == 0) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/** What is there already is not filed again; the rest is, in one letter for each run. */
+static void file_missing(struct qn_mem *m, struct qn_mem_lane *l, const struct qn_dead_letter *d)
+{
+	struct qn_dead_letter run = *d;
+
+	run.count = 0;
+	for (uint32_t i = 0; i < d->count; i++) {
+		if (!is_filed(l, d->group, d->offset + i)) {
+			run.offset = run.count == 0 ? d->offset + i : run.offset;
+			run.count++;
+		} else if (run.count > 0) {
+			file_letter(m, l, &run);
+			run.count = 0;
+		}
+	}
+	if (run.count > 0) {
+		file_letter(m, l, &run);
+	}
 }
 
 static void dead_letter(struct qn_mem *m, struct qn_arena *a, struct qn_dead_letter *d)
@@ -92,13 +125,21 @@ static void dead_letter(struct qn_mem *m, struct qn_arena *a, struct qn_dead_let
 	}
 	d->queue = qn_mem_dup(m, a, l->queue->name);
 	d->partition = qn_mem_dup(m, a, l->name);
+	if (d->kind == QN_LETTER_BESIDE && d->offset <= l->last_offset) {
+		file_missing(m, l, d);
+		d->filed = true;
+	}
 	if (c == NULL) {
 		return;
 	}
 	/* An expired lease will do, as long as nobody else was given the lane. */
-	if (c->committed < d->offset && d->offset <= l->last_offset &&
+	if (d->kind != QN_LETTER_BESIDE && c->committed < d->offset && d->offset <= l->last_offset &&
 	    (d->lease_id.n == 0 || qn_mem_lease_is(&c->lease, d->lease_id))) {
-		file_letter(m, l, d);
+		if (d->kind == QN_LETTER_HEAD) {
+			file_missing(m, l, d);
+		} else {
+			file_letter(m, l, d);
+		}
 		d->filed = true;
 		end = d->offset + d->count - 1;
 		c->committed = end < l->last_offset ? end : l->last_offset;

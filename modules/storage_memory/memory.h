@@ -54,8 +54,8 @@ struct qn_mem_letter {
 	uint32_t count;
 	int32_t retry_count;
 	struct qn_uuid message_id;
-	size_t transaction_bytes, payload_bytes, error_bytes;
-	uint8_t bytes[]; /* the three, in that order */
+	size_t group_bytes, transaction_bytes, payload_bytes, error_bytes;
+	uint8_t bytes[]; /* the four, in that order */
 };
 
 struct qn_mem_queue;

@@ -181,6 +181,7 @@ static void encode_letters(struct qn_pg_params *p, const struct qn_op *op, uint3
 	QN_PG_EACH(p, QN_PG_BYTEAS, qn_pg_elem_bytes, n, d[i].payload);
 	QN_PG_EACH(p, QN_PG_TEXTS, qn_pg_elem_bytes, n, d[i].error);
 	QN_PG_EACH(p, QN_PG_INT4S, qn_pg_elem_int4, n, d[i].retry_count);
+	QN_PG_EACH(p, QN_PG_INT4S, qn_pg_elem_int4, n, (int32_t)d[i].kind);
 }
 
 static void decode_letters(struct qn_pg_rows *r, struct qn_op *op, struct qn_pg_pool *pool, uint32_t first, uint32_t n)

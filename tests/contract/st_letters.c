@@ -112,6 +112,68 @@ static void dead_letters_are_not_fenced_without_a_lease(void **state)
 	assert_int_equal(claim(c, pop_of(c, L2)).lane_count, 0);
 }
 
+/** Letters of count messages from offset on, under a lease; true when all were filed. */
+static bool file_as(struct ct *c, struct qn_uuid lane, enum qn_letter_kind kind, const char *lease, int64_t offset,
+                    uint32_t count)
+{
+	struct qn_dead_letter items[4];
+	struct qn_dead_letter_op op = {.items = items, .count = kind == QN_LETTER_BESIDE ? count : 1};
+	bool all = true;
+
+	for (uint32_t i = 0; i < op.count; i++) {
+		items[i] = (struct qn_dead_letter){.kind = kind,
+		                                   .tenant = c->tenant,
+		                                   .partition_id = lane,
+		                                   .group = ct_span("g"),
+		                                   .lease_id = ct_span(lease),
+		                                   .offset = offset + i,
+		                                   .count = count / op.count,
+		                                   .transaction_id = ct_span("t"),
+		                                   .payload = ct_span("1"),
+		                                   .error = ct_span("unreadable")};
+	}
+	ct_dead_letter_op(c, &op);
+	for (uint32_t i = 0; i < op.count; i++) {
+		all = all && items[i].filed;
+	}
+	return all;
+}
+
+static void letters_beside_a_batch_leave_it_alone(void **state)
+{
+	struct ct *c = *state;
+	struct qn_uuid lane = push(c, "a b d e").lane_id, tenant = c->tenant;
+
+	take(c, L1, 0, 3);
+	assert_true(file_as(c, lane, QN_LETTER_BESIDE, L1, 0, 3));
+	assert_true(file_as(c, lane, QN_LETTER_BESIDE, "", 1, 2));
+	assert_int_equal(list_one(c, "q").lanes[0].dead_letter, 3);
+	assert_int_equal(claim(c, pop_of(c, L2)).lane_count, 0);
+	assert_true(ack(c, lane, L1, "e:c", "C").lease_released);
+	assert_true(file_as(c, lane, QN_LETTER_BESIDE, "", 3, 1));
+	assert_int_equal(list_one(c, "q").lanes[0].dead_letter, 4);
+	assert_false(file_as(c, lane, QN_LETTER_BESIDE, "", 4, 1));
+	qn_uuid7(&c->tenant);
+	assert_false(file_as(c, lane, QN_LETTER_BESIDE, "", 0, 1));
+	c->tenant = tenant;
+	assert_int_equal(list_one(c, "q").lanes[0].dead_letter, 4);
+}
+
+static void letters_at_the_head_are_filed_once_and_move(void **state)
+{
+	struct ct *c = *state;
+	struct qn_uuid lane = push(c, "a b d e").lane_id;
+
+	take(c, L1, 0, 3);
+	assert_true(file_as(c, lane, QN_LETTER_BESIDE, L1, 1, 1));
+	assert_false(file_as(c, lane, QN_LETTER_HEAD, L2, 0, 3));
+	assert_int_equal(list_one(c, "q").lanes[0].dead_letter, 1);
+	assert_true(file_as(c, lane, QN_LETTER_HEAD, L1, 0, 3));
+	assert_int_equal(list_one(c, "q").lanes[0].dead_letter, 3);
+	assert_false(file_as(c, lane, QN_LETTER_HEAD, L1, 0, 3));
+	take(c, L2, 3, 3);
+}
+
 static struct qn_extend_op extend(struct ct *c, const char *lease, int32_t seconds)
 {
 	struct qn_extend_op op = {.tenant = c->tenant, .lease_id = ct_span(lease), .seconds = seconds};
@@ -228,6 +290,8 @@ const struct CMUnitTest letter_cases[] = {
 	CASE(a_dead_letter_is_filed_once),
 	CASE(a_whole_segment_can_be_filed),
 	CASE(dead_letters_are_not_fenced_without_a_lease),
+	CASE(letters_beside_a_batch_leave_it_alone),
+	CASE(letters_at_the_head_are_filed_once_and_move),
 	CASE(extending_never_shortens),
 	CASE(extending_renews_every_lane_of_the_lease),
 	CASE(an_expired_lease_is_not_revived),

@@ -122,9 +122,10 @@ class Broker:
     def settle(self, lane_id, *items, group="g", lease="L", tenant=TENANT):
         return self.settle_lanes([dict(id=lane_id, items=items, group=group, lease=lease, tenant=tenant)])[0]
 
-    def dead_letter(self, lane_id, offset, group="g", lease="L", count=1, tenant=TENANT, retries=0):
-        return self.run("SELECT * FROM queen.dead_letter_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)", [tenant], [lane_id],
-                        [group], [lease], [offset], [count], [None], ["txn"], [b"\x00{not json"], ["why"], [retries])[0]
+    def dead_letter(self, lane_id, offset, group="g", lease="L", count=1, tenant=TENANT, retries=0, kind=0):
+        return self.run("SELECT * FROM queen.dead_letter_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)", [tenant], [lane_id],
+                        [group], [lease], [offset], [count], [None], ["txn"], [b"\x00{not json"], ["why"], [retries],
+                        [kind])[0]
 
     def cursor(self, lane_id, group="g"):
         return self.run("SELECT * FROM queen.log_consumers WHERE partition_id = $1 AND consumer_group = $2", lane_id,

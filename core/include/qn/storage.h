@@ -295,9 +295,20 @@ struct qn_settle_op {
 	uint32_t lane_count;
 };
 
-/** Files messages [offset, offset + count) and moves the cursor past them, releasing the lease. */
+/** What a dead letter does to the cursor. */
+enum qn_letter_kind {
+	QN_LETTER_POISON, /* moves it past the messages and ends the lease */
+	QN_LETTER_HEAD,   /* the same, for messages that cannot be delivered: rows that are there are not filed again */
+	QN_LETTER_BESIDE, /* nothing: messages that cannot be delivered, of a batch that goes on; filed once, as HEAD */
+};
+
+/**
+ * Files messages [offset, offset + count). POISON and HEAD need the lease they name, and a cursor below
+ * the offset; BESIDE is not fenced.
+ */
 struct qn_dead_letter {
 	/* in */
+	enum qn_letter_kind kind;
 	struct qn_uuid tenant, partition_id;
 	struct qn_span group, lease_id;
 	int64_t offset;
@@ -306,14 +317,14 @@ struct qn_dead_letter {
 	struct qn_span transaction_id, payload, error;
 	int32_t retry_count;
 	/* out */
-	bool filed; /* false: the lease is not held any more, or the cursor is past it already */
+	bool filed; /* false: the lease is not held any more, or the cursor is past it already; unknown lane */
 	bool has_more;
 	struct qn_span queue, partition;
 };
 
 struct qn_dead_letter_op {
 	struct qn_op op;
-	struct qn_dead_letter *items; /* distinct by (partition_id, group) */
+	struct qn_dead_letter *items; /* distinct by (partition_id, group), those of kind BESIDE by offset too */
 	uint32_t count;
 };
 
