@@ -4,55 +4,124 @@
 -- Only cursor rows are locked. Per lane one signal decides, the lowest of failed, retry and dlq; completed items below
 -- it move the cursor, and what lies below a completed item is completed with it. Hashes are looked for above the
 -- cursor, inside the leased batch, first; only those left over are looked for below it, newest rows first and no
--- further back than hashes are kept. A lease's expiry alone changes nothing.
+-- further back than an id can be resolved. A lease's expiry alone changes nothing.
 -- Numbers of status: 0 completed, 1 failed, 2 retry, 3 dlq; outcome: 0 completed, 1 noop, 2 retried, 3 failed,
 -- 4 dead-lettered, 5 dropped, 6 redelivered, 7 rejected; reason: 0 ok, 1 bad lease, 2 no consumer, 3 unresolvable,
 -- 4 committed, 5 no batch.
 
--- Where the items' messages are: eff, the lowest offset above the cursor and inside the batch; below, whether one is at
--- or under the cursor. Arrays of lanes: p_live says that items above the cursor count, p_known that the lane has a cursor.
-CREATE OR REPLACE FUNCTION queen.settle_resolve(p_id uuid[], p_committed int8[], p_upto int8[], p_since timestamptz[],
-	p_live bool[], p_known bool[], p_item_lane int4[], p_item_hash bytea)
+-- The items p_left that occur in lane i's offsets (p_after[i], p_upto[i]], in rows not older than p_since[i]. Comparing a
+-- few ids with whole rows costs a tenth of taking the rows apart.
+CREATE OR REPLACE FUNCTION queen.settle_look(p_id uuid[], p_after int8[], p_upto int8[], p_since timestamptz[],
+	p_left int4[], p_item_lane int4[], p_item_hash bytea)
+RETURNS TABLE (item int4, lowest int8)
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off
+AS $$
+DECLARE
+	v_lane int4[];
+	v_hash bytea;
+BEGIN
+	IF cardinality(p_left) <= 8 THEN
+		RETURN QUERY
+		SELECT i.item, min(t.base_offset + g.i)
+		FROM (SELECT u.item, p_item_lane[u.item] AS lane, substring(p_item_hash FROM u.item * 16 - 15 FOR 16) AS h
+			FROM unnest(p_left) u (item)) i
+		CROSS JOIN LATERAL (
+			SELECT s.base_offset, s.end_offset, s.hashes
+			FROM queen.log_txns s
+			WHERE s.partition_id = p_id[i.lane] AND s.base_offset <= p_upto[i.lane]
+				AND s.created_at >= p_since[i.lane]
+				AND s.base_offset >= COALESCE((SELECT b.base_offset FROM queen.log_txns b
+					WHERE b.partition_id = p_id[i.lane] AND b.base_offset <= p_after[i.lane] + 1
+					ORDER BY b.base_offset DESC LIMIT 1), p_after[i.lane] + 1)
+				AND position(i.h IN s.hashes) > 0
+			OFFSET 0) t
+		CROSS JOIN LATERAL generate_series(0, (t.end_offset - t.base_offset)::int4) g (i)
+		WHERE substring(t.hashes FROM g.i * 16 + 1 FOR 16) = i.h AND t.base_offset + g.i > p_after[i.lane]
+			AND t.base_offset + g.i <= p_upto[i.lane]
+		GROUP BY i.item;
+	ELSE
+		SELECT array_agg(p_item_lane[u.item] ORDER BY u.ord),
+			string_agg(substring(p_item_hash FROM u.item * 16 - 15 FOR 16), ''::bytea ORDER BY u.ord)
+		INTO v_lane, v_hash
+		FROM unnest(p_left) WITH ORDINALITY u (item, ord);
+		RETURN QUERY SELECT p_left[m.item], m.lowest
+		FROM queen.match_hashes(p_id, p_after, p_upto, p_since, v_lane, v_hash) m;
+	END IF;
+END
+$$;
+
+-- Where the items' messages are: eff, the lowest offset above the cursor that may act; below, whether one is at or under
+-- the cursor. Arrays of lanes: items act in (committed, upto] and are looked for up to p_near first, which is all of it
+-- where a batch bounds it. p_answers: below the cursor counts, in rows not older than p_since; where p_near is not all, a
+-- row not older than p_sure, within which an id is unique in its lane, makes looking further above needless.
+-- Further away the steps grow, so the cost follows the distance of what is looked for, and an id that is nowhere costs
+-- the window once.
+CREATE OR REPLACE FUNCTION queen.settle_resolve(p_id uuid[], p_committed int8[], p_near int8[], p_upto int8[],
+	p_since timestamptz[], p_sure timestamptz[], p_answers bool[], p_item_lane int4[], p_item_hash bytea)
 RETURNS TABLE (item int4, eff int8, below bool)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-	-- A repeated acknowledgement is mostly about the batch just before the cursor.
-	near CONSTANT int8 := 4096;
+	near CONSTANT int8 := 1024;
 	v_found int4[];
-	v_eff int8[];
-	v_round int4;
+	v_at int8[];
 	v_left int4[];
-	v_left_lane int4[];
-	v_left_hash bytea;
+	v_after int8[];
+	v_upto int8[];
+	v_since timestamptz[];
+	v_near int8;
+	v_far int8;
 BEGIN
-	SELECT array_agg(m.item), array_agg(m.lowest) INTO v_found, v_eff
-	FROM queen.match_hashes(p_id,
-		(SELECT array_agg(CASE WHEN a.live THEN a.committed ELSE a.upto END ORDER BY a.ord)
-			FROM unnest(p_live, p_committed, p_upto) WITH ORDINALITY a (live, committed, upto, ord)),
-		p_upto, array_fill('-infinity'::timestamptz, ARRAY[cardinality(p_id)]), p_item_lane, p_item_hash) m;
-	RETURN QUERY SELECT f.item, f.eff, false FROM unnest(v_found, v_eff) f (item, eff);
+	SELECT array_agg(m.item), array_agg(m.lowest) INTO v_found, v_at
+	FROM queen.match_hashes(p_id, p_committed, p_near,
+		array_fill('-infinity'::timestamptz, ARRAY[cardinality(p_id)]), p_item_lane, p_item_hash) m;
+	RETURN QUERY SELECT f.item, f.eff, false FROM unnest(v_found, v_at) f (item, eff);
+	IF cardinality(v_found) = cardinality(p_item_lane) THEN
+		RETURN;
+	END IF;
+	SELECT array_agg(i.ord::int4) INTO v_left FROM unnest(p_item_lane) WITH ORDINALITY i (lane, ord)
+	WHERE v_found IS NULL OR i.ord::int4 NOT IN (SELECT unnest(v_found));
 
-	FOR v_round IN 1..2 LOOP
-		SELECT array_agg(i.ord::int4 ORDER BY i.ord), array_agg(i.lane ORDER BY i.ord),
-			string_agg(substring(p_item_hash FROM i.ord::int4 * 16 - 15 FOR 16), ''::bytea ORDER BY i.ord)
-		INTO v_left, v_left_lane, v_left_hash
-		FROM unnest(p_item_lane) WITH ORDINALITY i (lane, ord)
-		WHERE p_known[i.lane] AND (v_found IS NULL OR i.ord::int4 NOT IN (SELECT unnest(v_found)))
-			AND p_committed[i.lane] >= CASE WHEN v_round = 1 THEN 0 ELSE near END;
-		EXIT WHEN v_left IS NULL;
-		SELECT v_found || array_agg(v_left[m.item]), array_agg(v_left[m.item]) INTO v_found, v_left
-		FROM queen.match_hashes(p_id,
-			(SELECT array_agg(CASE WHEN a.wanted THEN CASE WHEN v_round = 1 THEN GREATEST(a.committed - near, -1) ELSE -1 END
-					ELSE a.committed END ORDER BY a.ord)
-				FROM (SELECT u.committed, u.ord, u.ord IN (SELECT unnest(v_left_lane)) AS wanted
-					FROM unnest(p_committed) WITH ORDINALITY u (committed, ord)) a),
-			(SELECT array_agg(CASE WHEN v_round = 1 THEN u.committed ELSE GREATEST(u.committed - near, -1) END ORDER BY u.ord)
-				FROM unnest(p_committed) WITH ORDINALITY u (committed, ord)),
-			p_since, v_left_lane, v_left_hash) m;
-		RETURN QUERY SELECT f.item, NULL::int8, true FROM unnest(v_left) f (item);
+	-- 0: just below the cursor, 1: further above, 2: further below.
+	FOR v_phase IN 0..2 LOOP
+		v_near := CASE v_phase WHEN 1 THEN near ELSE 0 END;
+		v_far := CASE v_phase WHEN 0 THEN near ELSE 4 * near END;
+		LOOP
+			SELECT array_agg(CASE WHEN NOT r.wanted THEN -1 WHEN v_phase = 1 THEN r.committed + v_near
+					ELSE GREATEST(r.committed - v_far, -1) END ORDER BY r.lane),
+				array_agg(CASE WHEN NOT r.wanted THEN -1 WHEN v_phase = 1 THEN LEAST(r.upto, r.committed + v_far)
+					ELSE r.committed - v_near END ORDER BY r.lane),
+				array_agg(CASE v_phase WHEN 0 THEN r.sure WHEN 1 THEN '-infinity' ELSE r.since END ORDER BY r.lane)
+			INTO v_after, v_upto, v_since
+			FROM (SELECT l.*, l.lane IN (SELECT p_item_lane[u.item] FROM unnest(v_left) u (item)) AND CASE v_phase
+						WHEN 0 THEN l.answers
+						WHEN 1 THEN l.near < l.upto AND l.committed + v_near < l.upto
+						ELSE l.answers AND COALESCE((SELECT t.created_at FROM queen.log_txns t
+							WHERE t.partition_id = l.id AND t.base_offset <= l.committed - v_near
+							ORDER BY t.base_offset DESC LIMIT 1) >= l.since, false) END AS wanted
+				FROM unnest(p_id, p_committed, p_near, p_upto, p_since, p_sure, p_answers) WITH ORDINALITY
+					l (id, committed, near, upto, since, sure, answers, lane)) r
+			HAVING bool_or(r.wanted);
+			EXIT WHEN v_after IS NULL;
+			SELECT array_agg(m.item), array_agg(m.lowest) INTO v_found, v_at
+			FROM queen.settle_look(p_id, v_after, v_upto, v_since, v_left, p_item_lane, p_item_hash) m;
+			IF v_found IS NOT NULL THEN
+				RETURN QUERY SELECT f.item, CASE WHEN v_phase = 1 THEN f.at END, v_phase <> 1
+				FROM unnest(v_found, v_at) f (item, at);
+				SELECT array_agg(u.item) INTO v_left FROM unnest(v_left) u (item)
+				WHERE u.item NOT IN (SELECT unnest(v_found));
+				IF v_left IS NULL THEN
+					RETURN;
+				END IF;
+			END IF;
+			EXIT WHEN v_phase = 0;
+			v_near := v_far;
+			v_far := 4 * v_far;
+		END LOOP;
 	END LOOP;
 END
 $$;
@@ -89,18 +158,23 @@ BEGIN
 		array_agg(u.retries ORDER BY u.ord) AS retries, array_agg(u.held ORDER BY u.ord) AS held,
 		array_agg(u.known ORDER BY u.ord) AS known, array_agg(u.live ORDER BY u.ord) AS live,
 		array_agg(u.answers ORDER BY u.ord) AS answers, array_agg(u.since ORDER BY u.ord) AS since,
-		array_agg(CASE WHEN u.batch_end < 0 THEN u.last_offset ELSE u.batch_end END ORDER BY u.ord) AS upto
+		array_agg(u.upto ORDER BY u.ord) AS upto,
+		array_agg(CASE WHEN u.batch_end < 0 THEN LEAST(u.upto, u.committed + 1024) ELSE u.upto END ORDER BY u.ord) AS near,
+		array_agg(CASE WHEN u.batch_end < 0 AND u.live THEN u.sure ELSE u.since END ORDER BY u.ord) AS sure
 	INTO l
-	FROM (SELECT DISTINCT ON (a.ord) a.*
+	FROM (SELECT DISTINCT ON (a.ord) a.*, CASE WHEN NOT a.live THEN a.committed WHEN a.batch_end < 0 THEN a.last_offset
+			ELSE a.batch_end END AS upto
 		FROM (SELECT z.ord, true AS known, z.queue::text, z.partition, z.last_offset, z.log_start, z.retry_limit, z.keeps, z.committed,
 				COALESCE(z.batch_end, -1) AS batch_end, z.retries,
 				z.worker_id IS NOT NULL AND z.expires > clock_timestamp() AS held,
 				z.lease = '' OR (z.worker_id IS NOT DISTINCT FROM z.lease AND z.expires > clock_timestamp()) AS live,
 				z.lease = '' OR z.worker_id IS NOT DISTINCT FROM z.lease
 					OR z.last_worker_id IS NOT DISTINCT FROM z.lease AS answers,
-				v_now - z.resolvable * interval '1 second' AS since
+				v_now - z.resolvable * interval '1 second' AS since,
+				v_now - z.dedup * interval '1 second' AS sure
 			FROM (SELECT i.ord, i.lease, q.name AS queue, p.name AS partition, p.last_offset, p.log_start, q.retry_limit,
 					q.dead_letter_queue OR q.dlq_after_max_retries AS keeps,
+					q.dedup_window_seconds AS dedup,
 					GREATEST(q.dedup_window_seconds, q.completed_retention_seconds, 900) AS resolvable,
 					s.committed, s.batch_end, s.worker_id, s.lease_expires_at AS expires, s.last_worker_id,
 					s.batch_retry_count AS retries
@@ -111,7 +185,7 @@ BEGIN
 				ORDER BY s.partition_id, s.consumer_group
 				FOR NO KEY UPDATE OF s) z
 			UNION ALL
-			SELECT g.i, false, NULL, NULL, -1, 0, 0, true, -1, -1, 0, false, false, false, v_now
+			SELECT g.i, false, NULL, NULL, -1, 0, 0, true, -1, -1, 0, false, false, false, v_now, v_now
 			FROM generate_series(1::int8, cardinality(p_tenant)) g (i)) a
 		ORDER BY a.ord, a.known DESC) u;
 
@@ -119,7 +193,8 @@ BEGIN
 	SELECT array_agg(e.eff ORDER BY e.item), array_agg(e.below ORDER BY e.item) INTO v_eff, v_below
 	FROM (SELECT x.item, max(x.eff) AS eff, bool_or(x.below) AS below
 		FROM (SELECT r.item, COALESCE(r.eff, -1) AS eff, r.below
-			FROM queen.settle_resolve(p_partition_id, l.committed, l.upto, l.since, l.live, l.answers, v_lane, p_item_hash) r
+			FROM queen.settle_resolve(p_partition_id, l.committed, l.near, l.upto, l.since, l.sure, l.answers, v_lane,
+				p_item_hash) r
 			UNION ALL
 			SELECT g.i, -1, false FROM generate_series(1, cardinality(p_item_lane)) g (i)) x
 		GROUP BY x.item) e;
