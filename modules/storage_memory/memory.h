@@ -110,6 +110,27 @@ struct qn_mem {
 	uint32_t inflight;
 };
 
+/** Where an item's message is. */
+struct qn_mem_place {
+	int64_t eff; /* lowest offset that may act; -1: none */
+	bool below;  /* also, or only, at or below the cursor */
+};
+
+/** One lane's group of items being decided. In: the first three. */
+struct qn_mem_decision {
+	struct qn_mem *m;
+	struct qn_arena *arena;
+	struct qn_settle_lane *s;
+	struct qn_mem_lane *lane;     /* NULL: unknown */
+	struct qn_mem_cursor *cursor; /* NULL: no consumer */
+	struct qn_mem_place *places;
+	int64_t now_us;
+	int signal;     /* index of the deciding item; -1: none */
+	int64_t prefix; /* the cursor below the signal */
+	enum qn_ack_outcome of_signal;
+	bool acts; /* a live decision: the three above are set */
+};
+
 /* tables.c */
 static inline bool qn_mem_span_eq(struct qn_span a, struct qn_span b)
 {
@@ -125,6 +146,8 @@ void qn_mem_queue_destroy(struct qn_mem *m, struct qn_mem_queue *q);
 bool qn_mem_queue_matches(const struct qn_mem_queue *q, struct qn_span name_space, struct qn_span task);
 struct qn_mem_lane *qn_mem_lane_find(struct qn_mem *m, struct qn_mem_queue *q, struct qn_span name);
 struct qn_mem_lane *qn_mem_lane_create(struct qn_mem *m, struct qn_mem_queue *q, struct qn_span name);
+/** With all that is in it. */
+void qn_mem_lane_destroy(struct qn_mem *m, struct qn_mem_lane *l);
 /** NULL also when it is another tenant's; tenant NULL: whoever's it is. */
 struct qn_mem_lane *qn_mem_lane_by_id(struct qn_mem *m, const struct qn_uuid *tenant, const struct qn_uuid *id);
 struct qn_mem_cursor *qn_mem_cursor_find(struct qn_mem *m, const struct qn_mem_lane *l, struct qn_span group);
@@ -141,14 +164,29 @@ struct qn_span qn_mem_dup(struct qn_mem *m, struct qn_arena *a, struct qn_span s
 size_t qn_mem_segment_at(const struct qn_mem_lane *l, int64_t offset);
 /** Offset before the first message with created_at >= from_us; last_offset when there is none. */
 int64_t qn_mem_before_time(const struct qn_mem_lane *l, int64_t from_us);
-/** Adds a segment at the lane's end; QN_LIMIT beyond max_mb. */
-int qn_mem_segment_append(struct qn_mem *m, struct qn_mem_lane *l, const struct qn_push_lane *p, int64_t at_us,
-                          struct qn_error *e) QN_MUST;
+/** A segment for the lane, and room in the lane for it; NULL with QN_LIMIT beyond max_mb, or QN_NOMEM. */
+struct qn_mem_segment *qn_mem_segment_create(struct qn_mem *m, struct qn_mem_lane *l, const struct qn_push_lane *p,
+                                             struct qn_error *e) QN_MUST;
+void qn_mem_segment_destroy(struct qn_mem *m, struct qn_mem_segment *s);
+/** Adds it at the lane's end: the lane must not have grown since it was created. [take] s */
+void qn_mem_segment_append(struct qn_mem_lane *l, struct qn_mem_segment *s, int64_t at_us);
 /** Calls fn for every offset, in any order, that holds the hash. */
 typedef void qn_mem_offset_fn(int64_t offset, void *arg);
 void qn_mem_each_offset(const struct qn_mem_lane *l, const uint8_t *hash, qn_mem_offset_fn *fn, void *arg);
 /** Copies into the arena what a qn_fetch shows of the segment that holds f->offset. */
 void qn_mem_fetch_one(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_lane *l, struct qn_fetch *f);
+
+/* push.c */
+/** Sets the lane's status, and what it says of the queue; stores nothing. */
+void qn_mem_push_judge(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_lane *l, struct qn_push_lane *p);
+/** Stores a lane that was judged QUEUED. [take] s */
+void qn_mem_push_store(struct qn_mem *m, struct qn_mem_lane *l, struct qn_push_lane *p, struct qn_mem_segment *s);
+
+/* settle.c */
+/** Sets every result that does not depend on the cursor's movement; changes nothing else. */
+void qn_mem_settle_judge(struct qn_mem_decision *d);
+/** Carries out what was judged; nothing may have happened to the lane's cursor since. */
+void qn_mem_settle_apply(struct qn_mem_decision *d);
 
 /* leases.c */
 bool qn_mem_lease_is(const struct qn_mem_lease *l, struct qn_span id);
@@ -177,10 +215,12 @@ void qn_mem_register(struct qn_mem *m, struct qn_register_op *op);       /* grou
 void qn_mem_claim(struct qn_mem *m, struct qn_claim_op *op);             /* claim.c */
 void qn_mem_settle(struct qn_mem *m, struct qn_settle_op *op);           /* settle.c */
 void qn_mem_dead_letter(struct qn_mem *m, struct qn_dead_letter_op *op); /* leases.c */
-void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op);           /* leases.c */
-void qn_mem_release(struct qn_mem *m, struct qn_release_op *op);         /* leases.c */
-void qn_mem_configure(struct qn_mem *m, struct qn_configure_op *op);     /* queues.c */
-void qn_mem_delete(struct qn_mem *m, struct qn_delete_op *op);           /* queues.c */
-void qn_mem_list(struct qn_mem *m, struct qn_list_op *op);               /* list.c */
+/** transaction.c; the only one that can fail as a whole. */
+int qn_mem_transaction(struct qn_mem *m, struct qn_txn_op *op, struct qn_error *e) QN_MUST;
+void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op);       /* leases.c */
+void qn_mem_release(struct qn_mem *m, struct qn_release_op *op);     /* leases.c */
+void qn_mem_configure(struct qn_mem *m, struct qn_configure_op *op); /* queues.c */
+void qn_mem_delete(struct qn_mem *m, struct qn_delete_op *op);       /* queues.c */
+void qn_mem_list(struct qn_mem *m, struct qn_list_op *op);           /* list.c */
 
 #endif

@@ -21,13 +21,13 @@ static void on_done(struct qn_op *op, const struct qn_error *e)
 }
 
 /* done() of the caller is put aside until the tick, so that inflight() counts the operation. */
-static void finish(struct qn_mem *m, struct qn_op *op)
+static void finish(struct qn_mem *m, struct qn_op *op, const struct qn_error *e)
 {
 	op->impl[0] = m;
 	memcpy(&op->impl[1], &op->done, sizeof(op->done));
 	op->done = on_done;
 	m->inflight++;
-	m->host->defer(op, NULL);
+	m->host->defer(op, e);
 }
 
 static struct qn_storage_slots slots(void *self)
@@ -40,7 +40,7 @@ static struct qn_storage_slots slots(void *self)
 	static void name(void *self, struct type *op) \
 	{                                             \
 		to(self, op);                         \
-		finish(self, &op->op);                \
+		finish(self, &op->op, NULL);          \
 	}
 BIND(push, qn_push_op, qn_mem_push)
 BIND(fetch, qn_fetch_op, qn_mem_fetch)
@@ -58,7 +58,15 @@ BIND(list, qn_list_op, qn_mem_list)
 
 static void ping(void *self, struct qn_ping_op *op)
 {
-	finish(self, &op->op);
+	finish(self, &op->op, NULL);
+}
+
+static void transaction(void *self, struct qn_txn_op *op)
+{
+	struct qn_error e = {0};
+	int rc = qn_mem_transaction(self, op, &e);
+
+	finish(self, &op->op, rc == QN_OK ? NULL : &e);
 }
 
 static void cancel(void *self, struct qn_op *op)
@@ -89,6 +97,7 @@ static const struct qn_storage_vt vtable = {
 	.cancel = cancel,
 	.inflight = inflight,
 	.hashes = hashes,
+	.transaction = transaction,
 };
 
 static const struct qn_option options[] = {

@@ -55,13 +55,38 @@ static bool find_duplicates(struct qn_mem *m, struct qn_arena *a, const struct q
 	return p->dup_count > 0;
 }
 
+void qn_mem_push_judge(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_lane *l, struct qn_push_lane *p)
+{
+	const struct qn_queue_options *o = &l->queue->options;
+
+	p->error = (struct qn_error){0};
+	p->lane_id = l->id;
+	p->dedup_window_s = o->dedup_window_s;
+	p->encryption_enabled = o->encryption_enabled;
+	p->delayed_processing_s = o->delayed_processing_s;
+	p->window_buffer_s = o->window_buffer_s;
+	if (o->encryption_enabled && !p->sealed) {
+		p->status = QN_PUSH_UNSEALED;
+	} else {
+		p->status = find_duplicates(m, a, l, p, m->host->now_us()) ? QN_PUSH_DUPLICATE : QN_PUSH_QUEUED;
+	}
+}
+
+void qn_mem_push_store(struct qn_mem *m, struct qn_mem_lane *l, struct qn_push_lane *p, struct qn_mem_segment *s)
+{
+	int64_t now_us = m->host->now_us();
+
+	p->created_at_us = now_us > l->newest_at_us ? now_us : l->newest_at_us;
+	p->base_offset = l->last_offset + 1;
+	qn_mem_segment_append(l, s, p->created_at_us);
+}
+
 static void push_lane(struct qn_mem *m, struct qn_arena *a, struct qn_push_lane *p)
 {
 	struct qn_mem_queue *q = qn_mem_queue_find(m, &p->tenant, p->queue);
 	struct qn_mem_lane *l;
-	int64_t now_us = m->host->now_us();
+	struct qn_mem_segment *s;
 
-	p->error = (struct qn_error){0};
 	if (q == NULL) {
 		q = qn_mem_queue_create(m, &p->tenant, p->queue);
 	}
@@ -69,25 +94,16 @@ static void push_lane(struct qn_mem *m, struct qn_arena *a, struct qn_push_lane 
 	if (l == NULL) {
 		l = qn_mem_lane_create(m, q, p->partition);
 	}
-	p->lane_id = l->id;
-	p->dedup_window_s = q->options.dedup_window_s;
-	p->encryption_enabled = q->options.encryption_enabled;
-	p->delayed_processing_s = q->options.delayed_processing_s;
-	p->window_buffer_s = q->options.window_buffer_s;
-	if (q->options.encryption_enabled && !p->sealed) {
-		p->status = QN_PUSH_UNSEALED;
+	qn_mem_push_judge(m, a, l, p);
+	if (p->status != QN_PUSH_QUEUED) {
 		return;
 	}
-	if (find_duplicates(m, a, l, p, now_us)) {
-		p->status = QN_PUSH_DUPLICATE;
-		return;
-	}
-	p->base_offset = l->last_offset + 1;
-	p->created_at_us = now_us > l->newest_at_us ? now_us : l->newest_at_us;
-	p->status = QN_PUSH_QUEUED;
-	if (qn_mem_segment_append(m, l, p, p->created_at_us, &p->error) != QN_OK) {
+	s = qn_mem_segment_create(m, l, p, &p->error);
+	if (s == NULL) {
 		p->status = QN_PUSH_FAILED;
+		return;
 	}
+	qn_mem_push_store(m, l, p, s);
 }
 
 void qn_mem_push(struct qn_mem *m, struct qn_push_op *op)

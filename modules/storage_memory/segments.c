@@ -116,45 +116,50 @@ static int array_reserve(struct qn_mem *m, struct qn_mem_lane *l, struct qn_erro
 	return QN_OK;
 }
 
-int qn_mem_segment_append(struct qn_mem *m, struct qn_mem_lane *l, const struct qn_push_lane *p, int64_t at_us,
-                          struct qn_error *e)
+struct qn_mem_segment *qn_mem_segment_create(struct qn_mem *m, struct qn_mem_lane *l, const struct qn_push_lane *p,
+                                             struct qn_error *e)
 {
 	size_t bytes = p->blob.n + p->hashes.n;
 	struct qn_mem_segment *s;
-	int rc;
 
 	if (m->used_bytes + (int64_t)bytes > m->options->max_bytes) {
-		return QN_ERR(m->host, e, QN_LIMIT, "storage_memory is full: max_mb allows %lld bytes",
-		              (long long)m->options->max_bytes);
+		(void)QN_ERR(m->host, e, QN_LIMIT, "storage_memory is full: max_mb allows %lld bytes",
+		             (long long)m->options->max_bytes);
+		return NULL;
 	}
-	rc = index_reserve(m, l, p->count, e);
-	if (rc == QN_OK) {
-		rc = array_reserve(m, l, e);
-	}
-	if (rc != QN_OK) {
-		return rc;
+	if (index_reserve(m, l, p->count, e) != QN_OK || array_reserve(m, l, e) != QN_OK) {
+		return NULL;
 	}
 	s = m->host->try_alloc(sizeof(*s) + bytes);
 	if (s == NULL) {
-		return QN_ERR(m->host, e, QN_NOMEM, "no memory for a segment of %zu bytes", bytes);
+		(void)QN_ERR(m->host, e, QN_NOMEM, "no memory for a segment of %zu bytes", bytes);
+		return NULL;
 	}
-	*s = (struct qn_mem_segment){.base_offset = l->last_offset + 1,
-	                             .created_at_us = at_us,
-	                             .count = p->count,
-	                             .raw_bytes = p->raw_bytes,
-	                             .blob_bytes = p->blob.n};
+	*s = (struct qn_mem_segment){.count = p->count, .raw_bytes = p->raw_bytes, .blob_bytes = p->blob.n};
 	if (p->blob.n > 0) {
 		memcpy(s->bytes, p->blob.p, p->blob.n);
 	}
 	memcpy(s->bytes + p->blob.n, p->hashes.p, p->hashes.n);
-	for (uint32_t i = 0; i < p->count; i++) {
+	m->used_bytes += (int64_t)bytes;
+	return s;
+}
+
+void qn_mem_segment_destroy(struct qn_mem *m, struct qn_mem_segment *s)
+{
+	m->used_bytes -= (int64_t)(s->blob_bytes + (size_t)s->count * QN_HASH_BYTES);
+	m->host->free(s);
+}
+
+void qn_mem_segment_append(struct qn_mem_lane *l, struct qn_mem_segment *s, int64_t at_us)
+{
+	s->base_offset = l->last_offset + 1;
+	s->created_at_us = at_us;
+	for (uint32_t i = 0; i < s->count; i++) {
 		index_add(l, s->bytes + s->blob_bytes + (size_t)i * QN_HASH_BYTES, s->base_offset + i);
 	}
 	l->segments[l->segment_count++] = s;
-	l->last_offset += p->count;
+	l->last_offset += s->count;
 	l->newest_at_us = at_us;
-	m->used_bytes += (int64_t)bytes;
-	return QN_OK;
 }
 
 void qn_mem_each_offset(const struct qn_mem_lane *l, const uint8_t *hash, qn_mem_offset_fn *fn, void *arg)

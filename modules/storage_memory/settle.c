@@ -7,31 +7,15 @@
  * at one offset dlq goes before failed before retry. Completed items below it move the cursor, and
  * what lies below them is completed with them. A dead letter only moves the cursor to the message
  * before the poison and keeps the lease: dead_letter, which must follow, does the rest.
+ *
+ * Judging changes nothing of the cursor; applying does what was judged.
  */
 #include "memory.h"
-
-struct place {
-	int64_t eff; /* lowest offset that may act; -1: none */
-	bool below;  /* also, or only, at or below the cursor */
-};
 
 struct search {
 	const struct qn_mem_lane *lane;
 	int64_t committed, upto, since_us;
-	struct place found;
-};
-
-/* One lane's group of items being decided. */
-struct decision {
-	struct qn_mem *m;
-	struct qn_arena *arena;
-	struct qn_settle_lane *s;
-	struct qn_mem_lane *lane;
-	struct qn_mem_cursor *cursor;
-	struct place *places;
-	int64_t now_us;
-	int signal;     /* index of the deciding item; -1: none */
-	int64_t prefix; /* the cursor below the signal */
+	struct qn_mem_place found;
 };
 
 static void place_offset(int64_t offset, void *arg)
@@ -48,7 +32,7 @@ static void place_offset(int64_t offset, void *arg)
 }
 
 /* Ids at or below the cursor are remembered as long as the longest of these. */
-static int64_t resolvable_since(const struct decision *d)
+static int64_t resolvable_since(const struct qn_mem_decision *d)
 {
 	const struct qn_queue_options *o = &d->lane->queue->options;
 	int64_t seconds = 900;
@@ -62,7 +46,7 @@ static int64_t resolvable_since(const struct decision *d)
 	return d->now_us - seconds * QN_MEM_SECOND_US;
 }
 
-static void place_items(struct decision *d)
+static void place_items(struct qn_mem_decision *d)
 {
 	const struct qn_mem_cursor *c = d->cursor;
 
@@ -107,12 +91,12 @@ static int rank(enum qn_ack_status status)
 	}
 }
 
-static bool is_signal(const struct decision *d, uint32_t i)
+static bool is_signal(const struct qn_mem_decision *d, uint32_t i)
 {
 	return d->s->items[i].status != QN_ACK_COMPLETED && d->places[i].eff >= 0;
 }
 
-static void find_signal(struct decision *d)
+static void find_signal(struct qn_mem_decision *d)
 {
 	d->signal = -1;
 	for (uint32_t i = 0; i < d->s->item_count; i++) {
@@ -126,7 +110,7 @@ static void find_signal(struct decision *d)
 	}
 }
 
-static void find_prefix(struct decision *d)
+static void find_prefix(struct qn_mem_decision *d)
 {
 	int64_t below = d->signal >= 0 ? d->places[d->signal].eff : INT64_MAX;
 
@@ -141,7 +125,7 @@ static void find_prefix(struct decision *d)
 }
 
 /* `of_signal`: what becomes of the deciding message. Without a batch a signal only holds the cursor back. */
-static void answer_items(struct decision *d, enum qn_ack_outcome of_signal)
+static void answer_items(struct qn_mem_decision *d, enum qn_ack_outcome of_signal)
 {
 	int64_t signal_at = d->signal >= 0 ? d->places[d->signal].eff : INT64_MAX;
 	bool comes_again = of_signal == QN_OUT_RETRIED || of_signal == QN_OUT_FAILED;
@@ -169,7 +153,7 @@ static void answer_items(struct decision *d, enum qn_ack_outcome of_signal)
 }
 
 /* The rest of a batch that is acknowledged in part keeps its count of deliveries. */
-static void move_to(struct decision *d, int64_t offset)
+static void move_to(struct qn_mem_decision *d, int64_t offset)
 {
 	struct qn_mem_cursor *c = d->cursor;
 
@@ -182,13 +166,13 @@ static void move_to(struct decision *d, int64_t offset)
 	}
 }
 
-static void end_lease(struct decision *d)
+static void end_lease(struct qn_mem_decision *d)
 {
 	qn_mem_lease_end(d->cursor);
 	d->s->lease_released = true;
 }
 
-static void ask_dead_letter(struct decision *d)
+static void ask_dead_letter(struct qn_mem_decision *d)
 {
 	struct qn_settle_lane *s = d->s;
 
@@ -201,7 +185,7 @@ static void ask_dead_letter(struct decision *d)
 }
 
 /* What the deciding item leads to; COMPLETED when nothing decides. */
-static enum qn_ack_outcome outcome_of_signal(const struct decision *d)
+static enum qn_ack_outcome outcome_of_signal(const struct qn_mem_decision *d)
 {
 	const struct qn_queue_options *o = &d->lane->queue->options;
 	enum qn_ack_status status;
@@ -220,15 +204,14 @@ static enum qn_ack_outcome outcome_of_signal(const struct decision *d)
 	                                                                                : QN_OUT_DROPPED;
 }
 
-static void carry_out(struct decision *d, enum qn_ack_outcome of_signal)
+static void carry_out(struct qn_mem_decision *d)
 {
 	struct qn_mem_cursor *c = d->cursor;
+	enum qn_ack_outcome of_signal = d->of_signal;
 	bool batch_done = of_signal == QN_OUT_COMPLETED && c->batch_end >= 0 && d->prefix >= c->batch_end;
 
 	move_to(d, of_signal == QN_OUT_DROPPED ? d->places[d->signal].eff : d->prefix);
-	if (of_signal == QN_OUT_DEAD_LETTERED) {
-		ask_dead_letter(d);
-	} else if (of_signal != QN_OUT_COMPLETED || batch_done) {
+	if (of_signal != QN_OUT_DEAD_LETTERED && (of_signal != QN_OUT_COMPLETED || batch_done)) {
 		end_lease(d);
 	}
 	if (of_signal == QN_OUT_FAILED) {
@@ -239,7 +222,7 @@ static void carry_out(struct decision *d, enum qn_ack_outcome of_signal)
 }
 
 /* A lease that is over may still hear that its completed items were stored (decisions 17). */
-static void answer_stale(struct decision *d)
+static void answer_stale(struct qn_mem_decision *d)
 {
 	bool was_ours = qn_mem_lease_is(&d->cursor->last_lease, d->s->lease_id) ||
 	                qn_mem_lease_is(&d->cursor->lease, d->s->lease_id);
@@ -251,50 +234,60 @@ static void answer_stale(struct decision *d)
 	}
 }
 
-static void decide(struct decision *d)
+void qn_mem_settle_judge(struct qn_mem_decision *d)
 {
-	const struct qn_settle_lane *s = d->s;
-	const struct qn_mem_cursor *c = d->cursor;
-	enum qn_ack_outcome of_signal;
+	struct qn_settle_lane *s = d->s;
 
-	place_items(d);
-	if (s->lease_id.n > 0 && !(qn_mem_lease_is(&c->lease, s->lease_id) && qn_mem_is_leased(c, d->now_us))) {
-		answer_stale(d);
-		return;
-	}
-	find_signal(d);
-	find_prefix(d);
-	of_signal = outcome_of_signal(d);
-	answer_items(d, of_signal);
-	carry_out(d, of_signal);
-}
-
-static void settle_lane(struct qn_mem *m, struct qn_arena *a, struct qn_settle_lane *s)
-{
-	struct decision d = {.m = m, .arena = a, .s = s, .now_us = m->host->now_us()};
-
+	d->now_us = d->m->host->now_us();
+	d->acts = false;
 	s->lease_released = s->has_more = s->needs_dead_letter = false;
 	s->committed = -1;
 	s->queue = s->partition = (struct qn_span){NULL, 0};
 	s->poison = (struct qn_fetch){.partition_id = s->partition_id};
-	d.lane = qn_mem_lane_by_id(m, &s->tenant, &s->partition_id);
-	if (d.lane != NULL) {
-		s->queue = qn_mem_dup(m, a, d.lane->queue->name);
-		s->partition = qn_mem_dup(m, a, d.lane->name);
-		d.cursor = qn_mem_cursor_find(m, d.lane, s->group);
+	d->cursor = NULL;
+	d->lane = qn_mem_lane_by_id(d->m, &s->tenant, &s->partition_id);
+	if (d->lane != NULL) {
+		s->queue = qn_mem_dup(d->m, d->arena, d->lane->queue->name);
+		s->partition = qn_mem_dup(d->m, d->arena, d->lane->name);
+		d->cursor = qn_mem_cursor_find(d->m, d->lane, s->group);
 	}
-	if (d.cursor == NULL) {
+	if (d->cursor == NULL) {
 		reject_all(s, QN_ACK_NO_CONSUMER);
 		return;
 	}
-	decide(&d);
-	s->committed = d.cursor->committed;
-	s->has_more = qn_mem_has_more(d.lane, d.cursor, d.now_us);
+	place_items(d);
+	if (s->lease_id.n > 0 &&
+	    !(qn_mem_lease_is(&d->cursor->lease, s->lease_id) && qn_mem_is_leased(d->cursor, d->now_us))) {
+		answer_stale(d);
+		return;
+	}
+	d->acts = true;
+	find_signal(d);
+	find_prefix(d);
+	d->of_signal = outcome_of_signal(d);
+	answer_items(d, d->of_signal);
+	if (d->of_signal == QN_OUT_DEAD_LETTERED) {
+		ask_dead_letter(d);
+	}
+}
+
+void qn_mem_settle_apply(struct qn_mem_decision *d)
+{
+	if (d->acts) {
+		carry_out(d);
+	}
+	if (d->cursor != NULL) {
+		d->s->committed = d->cursor->committed;
+		d->s->has_more = qn_mem_has_more(d->lane, d->cursor, d->now_us);
+	}
 }
 
 void qn_mem_settle(struct qn_mem *m, struct qn_settle_op *op)
 {
 	for (uint32_t i = 0; i < op->lane_count; i++) {
-		settle_lane(m, op->op.arena, &op->lanes[i]);
+		struct qn_mem_decision d = {.m = m, .arena = op->op.arena, .s = &op->lanes[i]};
+
+		qn_mem_settle_judge(&d);
+		qn_mem_settle_apply(&d);
 	}
 }

@@ -3,7 +3,7 @@
  * Queues, lanes and cursors: finding, making and destroying them.
  *
  * A queue is found by (tenant, name), a lane by (queue, name) and by its id, a cursor by (lane,
- * group). Destroying a queue destroys all below it; nothing else is ever destroyed alone.
+ * group). Destroying a queue destroys all below it; a lane alone only when it was made in vain.
  */
 #include "memory.h"
 
@@ -211,13 +211,13 @@ struct qn_mem_cursor *qn_mem_cursor_create(struct qn_mem *m, struct qn_mem_lane 
 
 /* ---- destroying ------------------------------------------------------------------------------ */
 
-static void lane_destroy(struct qn_mem *m, struct qn_mem_lane *l)
+/* The lane is not in its queue's table any more. */
+static void lane_free(struct qn_mem *m, struct qn_mem_lane *l)
 {
 	struct qn_mem_node *node;
 
 	for (size_t i = 0; i < l->segment_count; i++) {
-		m->used_bytes -= (int64_t)(l->segments[i]->blob_bytes + (size_t)l->segments[i]->count * QN_HASH_BYTES);
-		m->host->free(l->segments[i]);
+		qn_mem_segment_destroy(m, l->segments[i]);
 	}
 	for (node = qn_mem_table_pop(&l->cursors); node != NULL; node = qn_mem_table_pop(&l->cursors)) {
 		m->host->free(QN_MEM_OF(node, struct qn_mem_cursor, node));
@@ -236,12 +236,18 @@ static void lane_destroy(struct qn_mem *m, struct qn_mem_lane *l)
 	m->host->free(l);
 }
 
+void qn_mem_lane_destroy(struct qn_mem *m, struct qn_mem_lane *l)
+{
+	qn_mem_table_remove(&l->queue->lanes, &l->by_name);
+	lane_free(m, l);
+}
+
 void qn_mem_queue_destroy(struct qn_mem *m, struct qn_mem_queue *q)
 {
 	struct qn_mem_node *node;
 
 	for (node = qn_mem_table_pop(&q->lanes); node != NULL; node = qn_mem_table_pop(&q->lanes)) {
-		lane_destroy(m, QN_MEM_OF(node, struct qn_mem_lane, by_name));
+		lane_free(m, QN_MEM_OF(node, struct qn_mem_lane, by_name));
 	}
 	for (node = qn_mem_table_pop(&q->groups); node != NULL; node = qn_mem_table_pop(&q->groups)) {
 		m->host->free(QN_MEM_OF(node, struct qn_mem_registration, node));

@@ -35,6 +35,7 @@ BIND(register_group, qn_register_op, qn_pg_register)
 BIND(claim, qn_claim_op, qn_pg_claim)
 BIND(settle, qn_settle_op, qn_pg_settle)
 BIND(dead_letter, qn_dead_letter_op, qn_pg_dead_letter)
+BIND(transaction, qn_txn_op, qn_pg_transaction)
 BIND(extend, qn_extend_op, qn_pg_extend)
 BIND(release, qn_release_op, qn_pg_release)
 BIND(configure, qn_configure_op, qn_pg_configure)
@@ -69,6 +70,7 @@ static const struct qn_storage_vt vt = {
 	.cancel = cancel,
 	.inflight = inflight,
 	.hashes = hashes,
+	.transaction = transaction,
 };
 
 static int load(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e)

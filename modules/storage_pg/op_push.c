@@ -7,6 +7,7 @@
  */
 #include "bundle.h"
 #include "conn.h"
+#include "lanes.h"
 #include "ops.h"
 
 static struct qn_push_op *push_of(const struct qn_op *op)
@@ -19,10 +20,8 @@ static uint32_t count(const struct qn_op *op)
 	return push_of(op)->lane_count;
 }
 
-static void encode(struct qn_pg_params *p, const struct qn_op *op, uint32_t first, uint32_t n)
+void qn_pg_encode_push_lanes(struct qn_pg_params *p, const struct qn_push_lane *l, uint32_t n)
 {
-	const struct qn_push_lane *l = push_of(op)->lanes + first;
-	QN_PG_EACH(p, QN_PG_UUIDS, qn_pg_elem_uuid, n, &l[i].tenant);
 	QN_PG_EACH(p, QN_PG_TEXTS, qn_pg_elem_bytes, n, l[i].queue);
 	QN_PG_EACH(p, QN_PG_TEXTS, qn_pg_elem_bytes, n, l[i].partition);
 	QN_PG_EACH(p, QN_PG_UUIDS, qn_pg_elem_uuid, n, &l[i].partition_id);
@@ -33,6 +32,13 @@ static void encode(struct qn_pg_params *p, const struct qn_op *op, uint32_t firs
 	QN_PG_EACH(p, QN_PG_INT8S, qn_pg_elem_int8, n, l[i].verified);
 	QN_PG_EACH(p, QN_PG_BYTEAS, qn_pg_elem_bytes, n, l[i].blob);
 	QN_PG_EACH(p, QN_PG_INT8S, qn_pg_elem_int8, n, l[i].verified_since_us);
+}
+
+static void encode(struct qn_pg_params *p, const struct qn_op *op, uint32_t first, uint32_t n)
+{
+	const struct qn_push_lane *l = push_of(op)->lanes + first;
+	QN_PG_EACH(p, QN_PG_UUIDS, qn_pg_elem_uuid, n, &l[i].tenant);
+	qn_pg_encode_push_lanes(p, l, n);
 }
 
 static void read_dups(struct qn_pg_rows *r, int row, struct qn_push_lane *l, const struct qn_host *h,
@@ -62,30 +68,37 @@ static void read_dups(struct qn_pg_rows *r, int row, struct qn_push_lane *l, con
 	}
 }
 
-static void read_lane(struct qn_pg_rows *r, int row, struct qn_push_lane *l, const struct qn_host *h,
-                      struct qn_arena *arena)
+void qn_pg_read_push_lane(struct qn_pg_rows *r, int row, const struct qn_pg_push_columns *c, struct qn_push_lane *l)
 {
-	int32_t status = qn_pg_int4(r, row, 1);
-	l->lane_id = qn_pg_uuid(r, row, 2);
-	l->dedup_window_s = qn_pg_int4_or(r, row, 5, 0);
-	l->encryption_enabled = qn_pg_bool(r, row, 8);
-	l->delayed_processing_s = qn_pg_int4(r, row, 9);
-	l->window_buffer_s = qn_pg_int4(r, row, 10);
+	int32_t status = qn_pg_int4(r, row, c->status);
+	l->lane_id = qn_pg_uuid(r, row, c->partition_id);
+	l->dedup_window_s = qn_pg_int4_or(r, row, c->dedup, 0);
+	l->encryption_enabled = qn_pg_bool(r, row, c->encryption);
+	l->delayed_processing_s = qn_pg_int4(r, row, c->delay);
+	l->window_buffer_s = qn_pg_int4(r, row, c->buffer);
 	switch (status) {
 	case QN_PUSH_QUEUED:
-		l->base_offset = qn_pg_int8(r, row, 3);
-		l->created_at_us = qn_pg_int8(r, row, 4);
+		l->base_offset = qn_pg_int8(r, row, c->base_offset);
+		l->created_at_us = qn_pg_int8(r, row, c->created_at_us);
 		break;
 	case QN_PUSH_DUPLICATE:
-		read_dups(r, row, l, h, arena);
-		break;
 	case QN_PUSH_UNSEALED:
 		break;
 	default:
-		qn_pg_rows_reject(r, row, 1, "unknown status");
+		qn_pg_rows_reject(r, row, c->status, "unknown status");
 		return;
 	}
 	l->status = (enum qn_push_status)status;
+}
+
+static void read_lane(struct qn_pg_rows *r, int row, struct qn_push_lane *l, const struct qn_host *h,
+                      struct qn_arena *arena)
+{
+	static const struct qn_pg_push_columns columns = {1, 2, 3, 4, 5, 8, 9, 10};
+	qn_pg_read_push_lane(r, row, &columns, l);
+	if (r->bad == NULL && l->status == QN_PUSH_DUPLICATE) {
+		read_dups(r, row, l, h, arena);
+	}
 }
 
 static void decode(struct qn_pg_rows *r, struct qn_op *op, struct qn_pg_pool *pool, uint32_t first, uint32_t n)

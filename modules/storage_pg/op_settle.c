@@ -8,6 +8,7 @@
  */
 #include "bundle.h"
 #include "conn.h"
+#include "lanes.h"
 #include "ops.h"
 
 #include <string.h>
@@ -54,35 +55,40 @@ static void encode_items(struct qn_pg_params *p, const struct qn_settle_lane *l,
 	}
 }
 
-static void encode_settle(struct qn_pg_params *p, const struct qn_op *op, uint32_t first, uint32_t n)
+void qn_pg_encode_settle_lanes(struct qn_pg_params *p, const struct qn_settle_lane *l, uint32_t n)
 {
-	const struct qn_settle_lane *l = settle_of(op)->lanes + first;
-	QN_PG_EACH(p, QN_PG_UUIDS, qn_pg_elem_uuid, n, &l[i].tenant);
 	QN_PG_EACH(p, QN_PG_UUIDS, qn_pg_elem_uuid, n, &l[i].partition_id);
 	QN_PG_EACH(p, QN_PG_TEXTS, qn_pg_elem_bytes, n, l[i].group);
 	QN_PG_EACH(p, QN_PG_TEXTS, qn_pg_elem_bytes, n, l[i].lease_id);
 	encode_items(p, l, n);
 }
 
-static void read_items(struct qn_pg_rows *r, int row, struct qn_settle_lane *l)
+static void encode_settle(struct qn_pg_params *p, const struct qn_op *op, uint32_t first, uint32_t n)
 {
-	struct qn_pg_list outcomes = qn_pg_list_of(r, row, 6, QN_PG_INT4);
-	struct qn_pg_list reasons = qn_pg_list_of(r, row, 7, QN_PG_INT4);
+	const struct qn_settle_lane *l = settle_of(op)->lanes + first;
+	QN_PG_EACH(p, QN_PG_UUIDS, qn_pg_elem_uuid, n, &l[i].tenant);
+	qn_pg_encode_settle_lanes(p, l, n);
+}
+
+static void read_items(struct qn_pg_rows *r, int row, const struct qn_pg_settle_columns *c, struct qn_settle_lane *l)
+{
+	struct qn_pg_list outcomes = qn_pg_list_of(r, row, c->outcomes, QN_PG_INT4);
+	struct qn_pg_list reasons = qn_pg_list_of(r, row, c->reasons, QN_PG_INT4);
 	if (r->bad == NULL && (outcomes.n != l->item_count || reasons.n != l->item_count)) {
-		qn_pg_rows_reject(r, row, 6, "another number of items");
+		qn_pg_rows_reject(r, row, c->outcomes, "another number of items");
 	}
 	for (uint32_t k = 0; r->bad == NULL && k < l->item_count; k++) {
 		struct qn_span a;
 		struct qn_span b;
 		if (!qn_pg_list_next(&outcomes, &a) || !qn_pg_list_next(&reasons, &b) || a.n != 4 || b.n != 4) {
-			qn_pg_rows_reject(r, row, 6, "an item cut short");
+			qn_pg_rows_reject(r, row, c->outcomes, "an item cut short");
 			return;
 		}
 		int32_t outcome = qn_pg_span_int4(a);
 		int32_t reason = qn_pg_span_int4(b);
 		if (outcome < QN_OUT_COMPLETED || outcome > QN_OUT_REJECTED || reason < QN_ACK_OK ||
 		    reason > QN_ACK_DLQ_REJECTED) {
-			qn_pg_rows_reject(r, row, 6, "unknown outcome or reason");
+			qn_pg_rows_reject(r, row, c->outcomes, "unknown outcome or reason");
 			return;
 		}
 		l->items[k].outcome = (enum qn_ack_outcome)outcome;
@@ -90,48 +96,54 @@ static void read_items(struct qn_pg_rows *r, int row, struct qn_settle_lane *l)
 	}
 }
 
-static void read_poison(struct qn_pg_rows *r, int row, struct qn_settle_lane *l)
+static void read_poison(struct qn_pg_rows *r, int row, const struct qn_pg_settle_columns *c, struct qn_settle_lane *l)
 {
-	int32_t item = qn_pg_int4_or(r, row, 8, -1);
+	int32_t item = qn_pg_int4_or(r, row, c->poison_item, -1);
 	l->needs_dead_letter = item >= 0;
 	l->poison = (struct qn_fetch){.partition_id = l->partition_id};
 	if (item < 0) {
 		return;
 	}
 	if ((uint32_t)item >= l->item_count) {
-		qn_pg_rows_reject(r, row, 8, "no such item");
+		qn_pg_rows_reject(r, row, c->poison_item, "no such item");
 		return;
 	}
 	l->poison_item = (uint32_t)item;
-	l->poison_offset = qn_pg_int8(r, row, 9);
-	l->retry_count = qn_pg_int4_or(r, row, 10, 0);
+	l->poison_offset = qn_pg_int8(r, row, c->poison_offset);
+	l->retry_count = qn_pg_int4_or(r, row, c->retry_count, 0);
 	l->poison.offset = l->poison_offset;
-	l->poison.found = !qn_pg_is_null(r, row, 11);
+	l->poison.found = !qn_pg_is_null(r, row, c->seg_base);
 	if (l->poison.found) {
-		l->poison.base_offset = qn_pg_int8(r, row, 11);
-		l->poison.count = (uint32_t)qn_pg_int4(r, row, 12);
-		l->poison.created_at_us = qn_pg_int8(r, row, 13);
-		l->poison.blob = qn_pg_bytes(r, row, 14);
+		l->poison.base_offset = qn_pg_int8(r, row, c->seg_base);
+		l->poison.count = (uint32_t)qn_pg_int4(r, row, c->seg_count);
+		l->poison.created_at_us = qn_pg_int8(r, row, c->seg_created_at_us);
+		l->poison.blob = qn_pg_bytes(r, row, c->seg_blob);
 	}
+}
+
+void qn_pg_read_settle_lane(struct qn_pg_rows *r, int row, const struct qn_pg_settle_columns *c,
+                            struct qn_settle_lane *l)
+{
+	l->lease_released = qn_pg_bool(r, row, c->lease_released);
+	l->committed = qn_pg_int8_or(r, row, c->committed, -1);
+	l->has_more = qn_pg_bool(r, row, c->has_more);
+	l->queue = qn_pg_bytes(r, row, c->queue);
+	l->partition = qn_pg_bytes(r, row, c->partition);
+	read_items(r, row, c, l);
+	read_poison(r, row, c, l);
 }
 
 static void decode_settle(struct qn_pg_rows *r, struct qn_op *op, struct qn_pg_pool *pool, uint32_t first, uint32_t n)
 {
+	static const struct qn_pg_settle_columns columns = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
 	(void)pool;
 	for (uint32_t i = 0; i < n; i++) {
-		struct qn_settle_lane *l = &settle_of(op)->lanes[first + i];
 		int row = (int)i;
 		int32_t lane = qn_pg_int4(r, row, 0);
 		if (r->bad == NULL && lane != row) {
 			qn_pg_rows_reject(r, row, 0, "out of order");
 		}
-		l->lease_released = qn_pg_bool(r, row, 1);
-		l->committed = qn_pg_int8_or(r, row, 2, -1);
-		l->has_more = qn_pg_bool(r, row, 3);
-		l->queue = qn_pg_bytes(r, row, 4);
-		l->partition = qn_pg_bytes(r, row, 5);
-		read_items(r, row, l);
-		read_poison(r, row, l);
+		qn_pg_read_settle_lane(r, row, &columns, &settle_of(op)->lanes[first + i]);
 	}
 }
 

@@ -16,6 +16,8 @@ void qn_pg_claim(struct qn_pg_pool *pool, struct qn_claim_op *op);
 /* op_settle.c */
 void qn_pg_settle(struct qn_pg_pool *pool, struct qn_settle_op *op);
 void qn_pg_dead_letter(struct qn_pg_pool *pool, struct qn_dead_letter_op *op);
+/* op_transaction.c */
+void qn_pg_transaction(struct qn_pg_pool *pool, struct qn_txn_op *op);
 /* op_lease.c */
 void qn_pg_fetch(struct qn_pg_pool *pool, struct qn_fetch_op *op);
 void qn_pg_register(struct qn_pg_pool *pool, struct qn_register_op *op);

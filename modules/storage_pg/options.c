@@ -91,7 +91,7 @@ const struct qn_option qn_pg_option_table[] = {
          .min = 1,
          .max = 64,
          FIELD(settle_connections),
-         .doc = "connections for acks and dead letters"},
+         .doc = "connections for acks, dead letters and transactions"},
 	{.name = "query_connections",
          .type = QN_OPT_INT,
          .def = "2",

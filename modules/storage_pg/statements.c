@@ -19,12 +19,14 @@
 #define ARGS_12              ARGS_11 ", $12"
 #define ARGS_17              ARGS_12 ", $13, $14, $15, $16, $17"
 #define ARGS_21              ARGS_17 ", $18, $19, $20, $21"
+#define ARGS_27              ARGS_21 ", $22, $23, $24, $25, $26, $27"
 
 const struct qn_pg_statement qn_pg_statements[QN_PG_STATEMENTS] = {
 	[QN_PG_STMT_PUSH] = {"push", CALL("push_v1", ARGS_11), QN_PG_PUSH, 11, true},
 	[QN_PG_STMT_CLAIM] = {"claim", CALL("claim_v1", ARGS_17), QN_PG_CLAIM, 16, true},
 	[QN_PG_STMT_SETTLE] = {"settle", CALL("settle_v1", ARGS_7), QN_PG_SETTLE, 15, false},
 	[QN_PG_STMT_DEAD_LETTER] = {"dead_letter", CALL("dead_letter_v1", ARGS_12), QN_PG_SETTLE, 5, false},
+	[QN_PG_STMT_TRANSACTION] = {"transaction", CALL("transaction_v1", ARGS_27), QN_PG_SETTLE, 24, true},
 	[QN_PG_STMT_FETCH] = {"fetch", CALL("fetch_v1", ARGS_3), QN_PG_QUERY, 5, false},
 	[QN_PG_STMT_HASHES] = {"hashes", CALL("hashes_v1", ARGS_3), QN_PG_QUERY, 7, false},
 	[QN_PG_STMT_REGISTER] = {"register", CALL("register_v1", ARGS_8), QN_PG_QUERY, 2, false},

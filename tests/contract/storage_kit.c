@@ -81,6 +81,7 @@ OP(release, qn_release_op, release)
 OP(configure, qn_configure_op, configure)
 OP(delete, qn_delete_op, delete_queue)
 OP(list, qn_list_op, list)
+OP(txn, qn_txn_op, transaction)
 #undef OP
 
 /* ---- push ------------------------------------------------------------------------------------ */

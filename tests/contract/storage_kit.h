@@ -40,6 +40,8 @@ void ct_register_op(struct ct *c, struct qn_register_op *op);
 void ct_claim_op(struct ct *c, struct qn_claim_op *op);
 void ct_settle_op(struct ct *c, struct qn_settle_op *op);
 void ct_dead_letter_op(struct ct *c, struct qn_dead_letter_op *op);
+/** Fails the case only when the op fails: the verdict is the case's business. */
+void ct_txn_op(struct ct *c, struct qn_txn_op *op);
 void ct_extend_op(struct ct *c, struct qn_extend_op *op);
 void ct_release_op(struct ct *c, struct qn_release_op *op);
 void ct_configure_op(struct ct *c, struct qn_configure_op *op);
@@ -76,9 +78,9 @@ bool same_id(struct qn_uuid a, struct qn_uuid b);
 
 /** The cases of each file. */
 extern const struct CMUnitTest push_cases[], claim_cases[], visible_cases[], group_cases[], settle_cases[],
-	letter_cases[], queue_cases[];
+	letter_cases[], queue_cases[], transaction_cases[];
 extern const size_t push_case_count, claim_case_count, visible_case_count, group_case_count, settle_case_count,
-	letter_case_count, queue_case_count;
+	letter_case_count, queue_case_count, transaction_case_count;
 /** One case per row of the decision table; allocated. */
 struct CMUnitTest *decision_cases(size_t *count);
 

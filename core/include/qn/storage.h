@@ -27,6 +27,10 @@
  *        mode and time of registration; lanes born later start by the registered time.
  *  ST-11 Times are the storage's own clock, in microseconds since 1970 UTC.
  *  ST-12 All names are opaque bytes, already checked; tenants never see each other's data.
+ *  ST-13 transaction stores all its pushes by ST-1 to ST-5 and decides all its acks by ST-9, or leaves no
+ *        trace. Judged in this order: pushes, fences, acks; a named lease must be live even for a
+ *        repetition. Acks see the lanes as they were before the pushes. Acks of messages at or below
+ *        the cursor, or above the leased batch, do nothing and refuse nothing.
  */
 #ifndef QN_STORAGE_H
 #define QN_STORAGE_H
@@ -328,6 +332,65 @@ struct qn_dead_letter_op {
 	uint32_t count;
 };
 
+/* ---- transaction ------------------------------------------------------------------------------ */
+
+/** How a push lane's repeats of a hash inside the call were treated; its dedup window decides (decisions 13). */
+enum qn_txn_repeats {
+	QN_TXN_NO_REPEATS,
+	QN_TXN_REPEATS_REMOVED, /* right while the queue's window is on */
+	QN_TXN_REPEATS_KEPT,    /* right while it is off */
+};
+
+/** What became of it; everything but COMMITTED left no trace. */
+enum qn_txn_verdict {
+	QN_TXN_COMMITTED,
+	QN_TXN_DUPLICATE,   /* a push lane holds a message already stored within its window */
+	QN_TXN_UNSEALED,    /* a push lane's queue wants encrypted payloads (ST-5) */
+	QN_TXN_WINDOW,      /* a push lane's repeats were treated wrongly: see its dedup_window_s, go again */
+	QN_TXN_FENCE,       /* a required lease is not held, or ran out */
+	QN_TXN_NOT_OWNED,   /* an ack lane is unknown */
+	QN_TXN_NO_CONSUMER, /* consumer not found */
+	QN_TXN_BAD_LEASE,   /* invalid or expired lease */
+	QN_TXN_UNKNOWN,     /* an acked message was never pushed, or its hash is purged */
+	QN_TXN_NO_BATCH,    /* a signal on a lane without a recorded batch */
+	QN_TXN_POISONED,    /* ack lanes with needs_dead_letter want letters: supply them, go again */
+};
+
+/** A prepared dead letter; counts only when the lane's decision is this very offset. */
+struct qn_txn_letter {
+	uint32_t lane; /* index in acks */
+	int64_t offset;
+	struct qn_uuid message_id; /* nil when unknown */
+	struct qn_span transaction_id, payload, error;
+};
+
+/**
+ * Pushes and acks that are carried out together or not at all (ST-13). Push lanes are distinct, as
+ * are ack lanes. Of the lanes' own results those of push (QUEUED) and settle are set when committed;
+ * a refusal sets dedup_window_s (WINDOW) and the poison fields (POISONED). The tenants in the lanes
+ * are not looked at.
+ */
+struct qn_txn_op {
+	struct qn_op op;
+	/* in */
+	struct qn_uuid tenant;
+	struct qn_push_lane *pushes;
+	const enum qn_txn_repeats *repeats; /* one per push lane */
+	uint32_t push_count;
+	struct qn_settle_lane *acks;
+	uint32_t ack_count;
+	const struct qn_span *fences; /* required leases, distinct */
+	uint32_t fence_count;
+	/** An ack lane without a lease_id is judged by the lease its cursor holds, else by hint (may be empty). */
+	bool borrow;
+	struct qn_span hint;
+	const struct qn_txn_letter *letters; /* at most one per ack lane */
+	uint32_t letter_count;
+	/* out */
+	enum qn_txn_verdict verdict;
+	uint32_t refused; /* index of the lane or fence that the verdict is about; POISONED: 0 */
+};
+
 /* ---- leases ---------------------------------------------------------------------------------- */
 
 /** Never shortens; an expired lease is not revived. */
@@ -431,7 +494,8 @@ struct qn_storage_vt {
 	void (*cancel)(void *self, struct qn_op *op);
 	/** Operations started and not done, for the drain. */
 	uint32_t (*inflight)(void *self);
-	void (*hashes)(void *self, struct qn_hashes_op *op); /* class query; since minor 1 */
+	void (*hashes)(void *self, struct qn_hashes_op *op);   /* class query; since minor 1 */
+	void (*transaction)(void *self, struct qn_txn_op *op); /* class settle; since minor 1 */
 };
 
 #ifdef __cplusplus
