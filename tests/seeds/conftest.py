@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The HTTP suites' helpers, as `lib`, their fixtures and hooks, and the two brokers that differ from the default one.
 
-`furnished`: a key to seal with and a maintenance that comes round often. `scan`: no hot list, the storage looks for
-candidates. Both are started once per storage, like the default broker.
+`furnished`: a key to seal with and a maintenance that comes round often. `scan`: no hot list, so that the storage
+looks for candidates, and hardly any memory for hashes. Both are started once per storage, like the default broker.
 """
 import pathlib
 import sys

@@ -12,7 +12,7 @@ from lib.fixtures import SERIAL, make_api
 
 SEAL_KEY = "00112233445566778899aabbccddeeff" * 2
 FURNISHED = {"RETENTION_INTERVAL": "200", "RETENTION_BATCH_SIZE": "10", "QUEEN_ENCRYPTION_KEY": SEAL_KEY}
-SCAN = {"QUEEN_HOTLIST": "0"}
+SCAN = {"QUEEN_HOTLIST": "0", "QUEEN_DEDUP_CACHE_MB": "1"}
 
 # How long a test waits for something that is promised, on a busy machine.
 PATIENCE = 30
