@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rendering claimed segments: open, walk the frames, write one JSON object around each payload's
- * bytes, which are copied as they are.
+ * bytes, which are copied as they are, or opened first when the frame says that they are sealed. The
+ * frame alone decides: a payload that only looks like an envelope is a client's own (decisions 9).
  *
- * A segment that cannot be read must not stall its lane (decisions 18): it and what follows it in its
- * lane are left out and logged. Where it is the head of the lane's batch its messages are filed as dead
- * letters with the reason, which moves the cursor past them; behind good messages it waits until those
- * are acknowledged and it is the head.
+ * What cannot be read becomes dead letters (pop_letters.c). A broker without any key is no reason for
+ * that: another one may have the key, so a leased batch is given back and the pop answers 500.
  */
 #include "pop_render.h"
 
@@ -24,6 +23,9 @@ struct render {
 	const struct qn_pop_job *pop;
 	struct qn_bytes out;
 	uint32_t messages;
+	struct qn_pop_letters letters;
+	uint32_t behind;        /* letters there were at the lane's last message; QN_POP_NOTHING */
+	struct qn_error no_key; /* set: the pop fails */
 	/* pieces that repeat in every message of a lane */
 	struct qn_bytes tail;
 };
@@ -96,34 +98,6 @@ void qn_pop_give_back(const struct qn_call *c, const struct qn_pop_job *pop)
 	qn_job_send(&q->job);
 }
 
-static void start_dead_letter(const struct qn_app *app, struct qn_op *op)
-{
-	app->storage.vt->dead_letter(app->storage.self, QN_CONTAINER(op, struct qn_dead_letter_op, op));
-}
-
-static void file_unreadable(const struct render *r, const struct qn_claimed *lane, const struct qn_slice *s,
-                            const struct qn_error *e)
-{
-	struct qn_query_job *q = detached(r->c);
-	struct qn_arena *a = q->job.arena;
-	struct qn_dead_letter_op *op = qn_arena_zalloc(a, sizeof(*op));
-	struct qn_dead_letter *d = qn_arena_zalloc(a, sizeof(*d));
-
-	d->tenant = r->c->tenant;
-	d->partition_id = lane->partition_id;
-	d->group = qn_arena_dup(a, r->pop->want.group);
-	d->lease_id = qn_arena_dup(a, r->pop->want.lease_id);
-	d->offset = s->base_offset + s->first;
-	d->count = s->take;
-	d->error = qn_arena_dup(a, (struct qn_span){e->msg, strlen(e->msg)});
-	d->payload = QN_SPAN_LIT("null");
-	op->items = d;
-	op->count = 1;
-	q->query.start = start_dead_letter;
-	q->query.op = &op->op;
-	qn_job_send(&q->job);
-}
-
 static void put_lane_tail(struct render *r, const struct qn_claimed *lane)
 {
 	struct qn_bytes *b = &r->tail;
@@ -150,23 +124,42 @@ static void put_lane_tail(struct render *r, const struct qn_claimed *lane)
 	QN_PUT_LIT(b, ",\"offset\":");
 }
 
-static void put_payload(struct render *r, struct qn_span payload)
+/** False, with the reason, when a sealed payload cannot be opened. */
+static bool read_payload(const struct render *r, const struct qn_frame *f, struct qn_span *out, struct qn_error *e)
 {
-	struct qn_span plain;
-
-	if (payload.n == 0) {
-		QN_PUT_LIT(&r->out, "null");
-		return;
+	*out = f->payload;
+	if ((f->flags & QN_FRAME_SEALED) != 0 &&
+	    qn_app->encryption.vt->open(qn_app->encryption.self, r->c->arena, f->payload, out, e) != QN_OK) {
+		return false;
 	}
-	/* Decided by the stored bytes alone; what cannot be opened is served as it is (message-plane 4.1). */
-	if (qn_app->encryption.vt->is_sealed(qn_app->encryption.self, payload) &&
-	    qn_app->encryption.vt->open(qn_app->encryption.self, r->c->arena, payload, &plain, NULL) == QN_OK) {
-		payload = plain;
+	if (out->n == 0) {
+		*out = QN_SPAN_LIT("null");
 	}
-	qn_bytes_put_span(&r->out, payload);
+	return true;
 }
 
-static void put_message(struct render *r, const struct qn_frame *f, int64_t created_at_us, int64_t offset)
+static struct qn_span reason(const struct render *r, const struct qn_error *e)
+{
+	return qn_arena_dup(r->c->arena, (struct qn_span){e->msg, strlen(e->msg)});
+}
+
+static void file_message(struct render *r, const struct qn_claimed *lane, const struct qn_frame *f, int64_t offset,
+                         struct qn_error *e)
+{
+	struct qn_dead_letter *d = qn_pop_letter(r->c, r->pop, &r->letters, lane);
+
+	qn_error_prefix(e, "undecryptable payload");
+	qn_log(QN_ERROR, "payload.undecryptable", QN_SP("queue", lane->queue), QN_SP("partition", lane->partition),
+	       QN_I("offset", offset), QN_S("error", e->msg));
+	d->offset = offset;
+	d->message_id = f->message_id;
+	d->transaction_id = qn_arena_dup(r->c->arena, f->transaction_id);
+	d->payload = qn_arena_dup(r->c->arena, f->payload);
+	d->error = reason(r, e);
+}
+
+static void put_message(struct render *r, const struct qn_frame *f, struct qn_span payload, const struct qn_slice *s,
+                        int64_t offset)
 {
 	struct qn_bytes *b = &r->out;
 
@@ -184,7 +177,7 @@ static void put_message(struct render *r, const struct qn_frame *f, int64_t crea
 		QN_PUT_LIT(b, "null");
 	}
 	QN_PUT_LIT(b, ",\"data\":");
-	put_payload(r, f->payload);
+	qn_bytes_put_span(b, payload);
 	QN_PUT_LIT(b, ",\"producerSub\":");
 	if ((f->flags & QN_FRAME_SUB) != 0) {
 		qn_json_put_str(b, f->producer_sub);
@@ -192,14 +185,16 @@ static void put_message(struct render *r, const struct qn_frame *f, int64_t crea
 		QN_PUT_LIT(b, "null");
 	}
 	QN_PUT_LIT(b, ",\"createdAt\":");
-	qn_json_put_time_us(b, created_at_us);
+	qn_json_put_time_us(b, s->created_at_us);
 	qn_bytes_put(b, r->tail.p, r->tail.n);
 	qn_json_put_i64(b, offset);
 	QN_PUT_LIT(b, "}");
 	r->messages++;
+	r->behind = r->letters.count;
 }
 
-static bool walk(struct render *r, const struct qn_slice *s, struct qn_span raw, struct qn_error *e)
+static bool walk(struct render *r, const struct qn_claimed *lane, const struct qn_slice *s, struct qn_span raw,
+                 struct qn_error *e)
 {
 	size_t at = 0;
 
@@ -210,53 +205,68 @@ static bool walk(struct render *r, const struct qn_slice *s, struct qn_span raw,
 		}
 	}
 	for (uint32_t i = 0; i < s->take; i++) {
+		int64_t offset = s->base_offset + s->first + i;
+		struct qn_error sealed = {0};
+		struct qn_span payload;
 		struct qn_frame f;
 
 		if (!qn_frame_read(raw, &at, &f)) {
 			(void)QN_FAIL(e, QN_INTERNAL, "frame %u is damaged", s->first + i);
 			return false;
 		}
-		put_message(r, &f, s->created_at_us, s->base_offset + s->first + i);
+		if (read_payload(r, &f, &payload, &sealed)) {
+			put_message(r, &f, payload, s, offset);
+		} else if (sealed.code == QN_UNAVAIL && r->pop->want.lease_id.n > 0) {
+			r->no_key = sealed;
+		} else {
+			file_message(r, lane, &f, offset, &sealed);
+		}
 	}
 	return true;
 }
 
-static bool put_slice(struct render *r, const struct qn_claimed *lane, const struct qn_slice *s)
+static void file_segment(struct render *r, const struct qn_claimed *lane, const struct qn_slice *s, struct qn_error *e)
 {
+	struct qn_dead_letter *d = qn_pop_letter(r->c, r->pop, &r->letters, lane);
+
+	qn_error_prefix(e, "undecodable segment");
+	qn_log(QN_ERROR, "segment.undecodable", QN_SP("queue", lane->queue), QN_SP("partition", lane->partition),
+	       QN_I("base_offset", s->base_offset), QN_U("messages", s->take), QN_S("error", e->msg));
+	d->offset = s->base_offset + s->first;
+	d->count = s->take;
+	d->error = reason(r, e);
+}
+
+static void put_slice(struct render *r, const struct qn_claimed *lane, const struct qn_slice *s)
+{
+	const size_t length = r->out.n;
+	const uint32_t messages = r->messages, letters = r->letters.count, behind = r->behind;
 	struct qn_bytes store = {0};
 	struct qn_span raw;
 	struct qn_error e = {0};
-	size_t before = r->out.n;
-	uint32_t messages = r->messages;
-	bool ok = qn_segment_open(s->blob, OPEN_MAX, &store, &raw, &e) == QN_OK && walk(r, s, raw, &e);
 
+	if (qn_segment_open(s->blob, OPEN_MAX, &store, &raw, &e) != QN_OK || !walk(r, lane, s, raw, &e)) {
+		r->out.n = length;
+		r->messages = messages;
+		r->letters.count = letters;
+		r->behind = behind;
+		file_segment(r, lane, s, &e);
+	}
 	qn_bytes_fini(&store);
-	if (ok) {
-		return true;
-	}
-	r->out.n = before;
-	r->messages = messages;
-	qn_error_prefix(&e, "undecodable segment");
-	qn_log(QN_ERROR, "segment.undecodable", QN_SP("queue", lane->queue), QN_SP("partition", lane->partition),
-	       QN_I("base_offset", s->base_offset), QN_U("messages", s->take), QN_S("error", e.msg));
-	if (s == lane->slices) {
-		file_unreadable(r, lane, s, &e);
-	}
-	return false;
 }
 
 /** True when at least one message of the lane was rendered. */
 static bool put_lane(struct render *r, const struct qn_claimed *lane)
 {
-	uint32_t before = r->messages;
+	uint32_t letters = r->letters.count;
 
 	put_lane_tail(r, lane);
+	r->behind = QN_POP_NOTHING;
 	for (uint32_t i = 0; i < lane->slice_count; i++) {
-		if (!put_slice(r, lane, &lane->slices[i])) {
-			break;
-		}
+		put_slice(r, lane, &lane->slices[i]);
 	}
-	return r->messages > before;
+	qn_pop_letters_of_lane(&r->letters, r->pop, letters, r->behind);
+	return r->behind != QN_POP_NOTHING;
 }
 
 static void put_head(struct render *r, const struct qn_claimed *first)
@@ -277,6 +287,16 @@ static void put_head(struct render *r, const struct qn_claimed *first)
 	QN_PUT_LIT(b, ",\"messages\":[");
 }
 
+/** Clients take UNAVAIL for a database that is away; this one is. */
+static void cannot_open(struct qn_call *c, const struct qn_error *e)
+{
+	struct qn_error own = *e;
+
+	own.code = QN_INTERNAL;
+	qn_log(QN_ERROR, "pop.no_key", QN_S("error", e->msg));
+	qn_call_failed(c, &own, "payloads are encrypted and this broker has no encryption key");
+}
+
 void qn_pop_render(struct qn_call *c, struct qn_pop_job *pop)
 {
 	struct render r = {.c = c, .pop = pop};
@@ -291,16 +311,25 @@ void qn_pop_render(struct qn_call *c, struct qn_pop_job *pop)
 		lanes += put_lane(&r, &pop->lanes[i]) ? 1 : 0;
 	}
 	qn_bytes_fini(&r.tail);
+	if (r.no_key.code != 0) {
+		qn_bytes_fini(&r.out);
+		qn_pop_give_back(c, pop);
+		cannot_open(c, &r.no_key);
+		return;
+	}
 	if (r.out.failed) {
 		qn_pop_give_back(c, pop);
 	}
 	if (r.messages == 0) {
 		qn_bytes_fini(&r.out);
-		qn_call_reply(c, 204, NULL);
+	} else {
+		QN_PUT_LIT(&r.out, "],\"partitionsClaimed\":");
+		qn_json_put_i64(&r.out, lanes);
+		QN_PUT_LIT(&r.out, "}");
+	}
+	if (r.letters.count > 0) {
+		qn_pop_file(c, pop, &r.letters, &r.out);
 		return;
 	}
-	QN_PUT_LIT(&r.out, "],\"partitionsClaimed\":");
-	qn_json_put_i64(&r.out, lanes);
-	QN_PUT_LIT(&r.out, "}");
-	qn_call_reply(c, 200, &r.out);
+	qn_call_reply(c, r.messages == 0 ? 204 : 200, &r.out);
 }

@@ -19,6 +19,7 @@ import time
 from . import http1
 
 REPO = pathlib.Path(__file__).resolve().parents[3]
+csv.field_size_limit(1 << 30)  # a stored segment is one field
 READY_SECONDS = 60
 STOP_SECONDS = 10
 STORAGES = ("memory", "pg")

@@ -40,3 +40,22 @@ def test_good_messages_before_the_damage_are_delivered_and_kept_until_acknowledg
     assert tids(pg_api.pop(q, batch=10, leaseSeconds=1)) == ["t0"]
     again = clock.eventually(lambda: pg_api.pop(q, batch=10, leaseSeconds=1), 10, "t0 comes again, unacknowledged")
     assert tids(again) == ["t0"]
+
+
+@pytest.mark.parametrize("auto", [False, True])
+def test_what_is_good_around_the_damage_is_delivered_by_the_same_pop(pg_api, q, auto):
+    pg_api.broker.expect_error("event=segment.undecodable", f"queue={q} ")
+    for tid in ("t0", "t1", "t2"):
+        pg_api.send(q, tid)
+    partition = lane_of(q)
+    pg_api.broker.psql(f"UPDATE queen.log_segments SET blob = '\\x07' "
+                       f"WHERE partition_id = {partition} AND base_offset = 1")
+
+    found = pg_api.pop(q, batch=10, autoAck=auto)
+
+    assert tids(found) == ["t0", "t2"]
+    if not auto:
+        pg_api.finish(found)
+    assert pg_api.pop(q) is None
+    rows = pg_api.broker.psql(f'SELECT "offset", error FROM queen.log_dlq WHERE partition_id = {partition}')
+    assert [row[0] for row in rows] == ["1"] and rows[0][1].startswith("undecodable segment"), rows
