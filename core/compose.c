@@ -14,8 +14,8 @@
 
 #define PLUGIN "plugin "
 
-static const char *const shipped[] = {"storage_pg",     "hotlist_scan",      "dedup_probe",
-                                      "retention_none", "encryption_aesgcm", "http_h2o"};
+static const char *const shipped[] = {"storage_pg",       "hotlist_scan",      "dedup_probe",
+                                      "retention_prefix", "encryption_aesgcm", "http_h2o"};
 
 /* What the core asks of the six vtables; a smaller one misses members the core calls. */
 static const struct {

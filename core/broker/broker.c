@@ -76,19 +76,21 @@ int qn_broker_start(struct qn_app *app, struct qn_error *e)
 	(void)uv_timer_init(loop, &b->second);
 	(void)uv_timer_start(&b->second, on_second, 1000, 1000);
 	app->broker = b;
-	return QN_OK;
+	return qn_maintenance_start(b, e);
 }
 
 void qn_broker_drain(struct qn_broker *b)
 {
 	b->draining = true;
 	qn_parks_drain(b);
+	qn_maintenance_drain(b);
 	pump(b);
 }
 
 bool qn_broker_idle(const struct qn_broker *b)
 {
-	return b->jobs == 0 && b->busy.push == 0 && b->busy.claim == 0 && b->busy.settle == 0 && b->busy.query == 0;
+	return b->jobs == 0 && b->busy.push == 0 && b->busy.claim == 0 && b->busy.settle == 0 && b->busy.query == 0 &&
+	       qn_maintenance_idle(b);
 }
 
 void qn_broker_stop(struct qn_broker *b)
@@ -102,6 +104,7 @@ void qn_broker_stop(struct qn_broker *b)
 	qn_ack_stop(b);
 	qn_pop_stop(b);
 	qn_query_stop(b);
+	qn_maintenance_stop(b);
 	uv_close((uv_handle_t *)&b->check, NULL);
 	uv_close((uv_handle_t *)&b->timer, NULL);
 	uv_close((uv_handle_t *)&b->second, NULL);
@@ -112,6 +115,7 @@ void qn_broker_destroy(struct qn_broker *b)
 	if (b == NULL) {
 		return;
 	}
+	qn_maintenance_destroy(b);
 	qn_group_stop(b);
 	qn_facts_stop(b);
 	qn_map_fini(&b->push_lanes);

@@ -34,6 +34,8 @@ struct qn_broker {
 	struct qn_list dead_letters; /* waiting for a slot of class settle */
 	/* queries.c */
 	struct qn_list queries;
+	/* maintenance.c */
+	struct qn_maintenance *maintenance;
 };
 
 /** A deadline for a storage operation that starts now. */
@@ -129,5 +131,14 @@ void qn_query_done(struct qn_broker *b);
 void qn_query_accept(struct qn_broker *b, struct qn_query_job *job);
 void qn_query_pump(struct qn_broker *b);
 void qn_query_stop(struct qn_broker *b);
+
+/* maintenance.c */
+int qn_maintenance_start(struct qn_broker *b, struct qn_error *e) QN_MUST;
+/** After b->draining is set: gives the turn back as soon as the step in flight is done. */
+void qn_maintenance_drain(struct qn_broker *b);
+bool qn_maintenance_idle(const struct qn_broker *b);
+void qn_maintenance_stop(struct qn_broker *b);
+/** When the storage's thread has stopped. */
+void qn_maintenance_destroy(struct qn_broker *b);
 
 #endif

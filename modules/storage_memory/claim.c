@@ -167,13 +167,13 @@ static void cut(struct serving *s, const struct qn_mem_lane *l, struct qn_claime
 		if (take == 0) {
 			break;
 		}
-		out->slices[out->slice_count++] = (struct qn_slice){
-			.base_offset = g->base_offset,
-			.count = g->count,
-			.first = first,
-			.take = take,
-			.created_at_us = g->created_at_us,
-			.blob = qn_mem_dup(s->m, s->arena, (struct qn_span){g->bytes, g->blob_bytes})};
+		out->slices[out->slice_count++] =
+			(struct qn_slice){.base_offset = g->base_offset,
+		                          .count = g->count,
+		                          .first = first,
+		                          .take = take,
+		                          .created_at_us = g->created_at_us,
+		                          .blob = qn_mem_dup(s->m, s->arena, (struct qn_span){g->blob, g->blob_bytes})};
 		s->left -= take;
 		s->left_bytes -= take * (int64_t)(g->raw_bytes / g->count + ANSWER_OVERHEAD);
 		out->batch_end = g->base_offset + first + take - 1;
@@ -185,7 +185,9 @@ static void lease(const struct serving *s, const struct qn_mem_lane *l, struct q
 	const struct qn_claim_pop *p = s->pop;
 	int32_t seconds = p->lease_s > 0 ? p->lease_s : l->queue->options.lease_time_s;
 
-	out->attempt = c->attempt_offset == out->first_offset ? c->attempt_count + 1 : 1;
+	/* Of a batch whose head retention took, the rest is delivered again. */
+	out->attempt =
+		c->attempt_offset > c->committed && c->attempt_offset <= out->first_offset ? c->attempt_count + 1 : 1;
 	qn_mem_lease_drop(c);
 	if (p->lease_id.n == 0) {
 		c->committed = out->batch_end;
@@ -195,6 +197,7 @@ static void lease(const struct serving *s, const struct qn_mem_lane *l, struct q
 	out->lease_expires_at_us = s->now_us + seconds * QN_MEM_SECOND_US;
 	qn_mem_lease_set(c, p->lease_id);
 	c->lease_expires_at_us = out->lease_expires_at_us;
+	c->leased_at_us = s->now_us;
 	c->batch_end = out->batch_end;
 	c->attempt_offset = out->first_offset;
 	c->attempt_count = out->attempt;
@@ -205,8 +208,9 @@ static bool take_lane(struct serving *s, struct qn_mem_lane *l, struct qn_mem_cu
 {
 	struct qn_claimed *out = &s->pop->lanes[s->pop->lane_count];
 
-	*out = (struct qn_claimed){
-		.partition_id = l->id, .first_offset = c->committed + 1, .last_offset = l->last_offset};
+	*out = (struct qn_claimed){.partition_id = l->id,
+	                           .first_offset = qn_mem_passed(l, c->committed) + 1,
+	                           .last_offset = l->last_offset};
 	cut(s, l, out);
 	if (out->slice_count == 0) {
 		return false;
@@ -224,7 +228,7 @@ static struct qn_verdict judge(struct serving *s, struct qn_mem_lane *l)
 	struct qn_verdict v = {.partition_id = l->id, .kind = QN_LANE_EMPTY};
 	struct qn_mem_cursor *c = qn_mem_contact(s->m, l, s->pop->group, &s->pop->start);
 
-	if (l->last_offset <= c->committed) {
+	if (l->last_offset <= qn_mem_passed(l, c->committed)) {
 		return v;
 	}
 	v.kind = QN_LANE_BUSY;

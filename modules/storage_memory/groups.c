@@ -29,7 +29,7 @@ static int64_t start_us(struct qn_span group, const struct qn_subscription *s, i
 
 static int64_t start_cursor(const struct qn_mem_lane *l, int64_t from_us)
 {
-	return from_us == 0 ? -1 : qn_mem_before_time(l, from_us);
+	return from_us == 0 ? qn_mem_log_start(l) - 1 : qn_mem_before_time(l, from_us);
 }
 
 static bool registration_eq(const struct qn_mem_node *node, const void *key)

@@ -21,7 +21,7 @@ bool qn_mem_is_leased(const struct qn_mem_cursor *c, int64_t now_us)
 
 bool qn_mem_has_more(const struct qn_mem_lane *l, const struct qn_mem_cursor *c, int64_t now_us)
 {
-	return l->last_offset > c->committed && !qn_mem_is_leased(c, now_us);
+	return l->last_offset > qn_mem_passed(l, c->committed) && !qn_mem_is_leased(c, now_us);
 }
 
 void qn_mem_lease_set(struct qn_mem_cursor *c, struct qn_span id)

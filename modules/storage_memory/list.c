@@ -12,12 +12,12 @@
 
 struct counts {
 	int64_t total, pending, processing;
-	int64_t slowest; /* lowest cursor; -1 when nobody reads */
+	int64_t slowest; /* up to where everybody has read */
 };
 
 static struct counts count_lane(const struct qn_mem_lane *l, int64_t now_us)
 {
-	struct counts out = {.total = l->last_offset + 1, .slowest = -1};
+	struct counts out = {.total = l->last_offset - qn_mem_log_start(l) + 1, .slowest = -1};
 	bool is_first = true;
 
 	for (struct qn_mem_node *n = qn_mem_table_next(&l->cursors, NULL); n != NULL;
@@ -32,6 +32,7 @@ static struct counts count_lane(const struct qn_mem_lane *l, int64_t now_us)
 			out.processing += c->batch_end - c->committed;
 		}
 	}
+	out.slowest = qn_mem_passed(l, out.slowest);
 	out.pending = l->last_offset - out.slowest;
 	if (out.processing > out.pending) {
 		out.processing = out.pending;
@@ -86,11 +87,11 @@ static void fill_queue(struct qn_mem *m, struct qn_arena *a, const struct qn_mem
 		struct counts c = count_lane(l, now_us);
 
 		row->partitions++;
-		row->segments += (int64_t)l->segment_count;
+		row->segments += (int64_t)(l->segment_count - l->live);
 		row->messages += c.total;
 		row->pending += c.pending;
 		row->processing += c.processing;
-		for (size_t i = 0; i < l->segment_count; i++) {
+		for (size_t i = l->live; i < l->segment_count; i++) {
 			row->retained_bytes += (int64_t)l->segments[i]->blob_bytes;
 		}
 	}
@@ -109,7 +110,7 @@ static void fill_lane(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_
 	                            .processing = c.processing,
 	                            .completed = done > 0 ? done : 0,
 	                            .dead_letter = l->letter_count,
-	                            .newest_at_us = l->newest_at_us};
+	                            .newest_at_us = c.total > 0 ? l->newest_at_us : 0};
 	if (c.pending > 0) {
 		row->oldest_pending_at_us = l->segments[qn_mem_segment_at(l, c.slowest + 1)]->created_at_us;
 	}

@@ -14,12 +14,13 @@ struct qn_mem_options {
 	int64_t max_bytes;
 };
 
-/** One push of one lane: blob, then its hashes. */
+/** One push of one lane. Its messages and its hashes go at different times, and it goes with the later. */
 struct qn_mem_segment {
 	int64_t base_offset, created_at_us;
 	uint32_t count, raw_bytes;
 	size_t blob_bytes;
-	uint8_t bytes[]; /* blob, then 16 * count bytes of hashes */
+	uint8_t *blob;   /* NULL: the messages are deleted */
+	uint8_t *hashes; /* 16 * count bytes; NULL: purged */
 };
 
 /** Slot of a lane's hash index. */
@@ -40,6 +41,7 @@ struct qn_mem_cursor {
 	int64_t batch_end; /* of the recorded batch; -1: none */
 	int64_t lease_expires_at_us;
 	struct qn_mem_lease lease, last_lease; /* last_lease: the one an ack ended last */
+	int64_t created_at_us, leased_at_us;
 	int32_t retry_count;
 	int64_t attempt_offset; /* -1: none */
 	int32_t attempt_count;
@@ -68,6 +70,7 @@ struct qn_mem_lane {
 	int64_t created_at_us, newest_at_us, last_offset;
 	struct qn_mem_segment **segments; /* ascending */
 	size_t segment_count, segment_cap;
+	size_t live, hashed;       /* index of the first segment with messages, with hashes; one of them is 0 */
 	struct qn_mem_slot *slots; /* open addressing, a power of two */
 	size_t slot_count, slot_used;
 	struct qn_mem_table cursors;
@@ -99,6 +102,13 @@ struct qn_mem_queue {
 	char text[];
 };
 
+/** Whose turn maintenance is. */
+struct qn_mem_turn {
+	int64_t fence, start_us, due_us, lease_until_us; /* lease_until_us 0: nobody's */
+	char holder[QN_MEM_LEASE_TEXT];
+	size_t holder_bytes;
+};
+
 struct qn_mem {
 	const struct qn_host *host;
 	struct qn_mod *mod;
@@ -108,6 +118,7 @@ struct qn_mem {
 	uint64_t serial;
 	int64_t used_bytes;
 	uint32_t inflight;
+	struct qn_mem_turn turn;
 };
 
 /** Where an item's message is. */
@@ -160,10 +171,22 @@ uint64_t qn_mem_hash(struct qn_mem *m, struct qn_span s);
 struct qn_span qn_mem_dup(struct qn_mem *m, struct qn_arena *a, struct qn_span s);
 
 /* segments.c */
-/** Index of the first segment whose last offset is >= offset; segment_count when there is none. */
+/** Offset of the first message kept; last_offset + 1 when there is none. */
+int64_t qn_mem_log_start(const struct qn_mem_lane *l);
+/** The last offset a cursor need not deliver: committed, or what retention took above it. */
+int64_t qn_mem_passed(const struct qn_mem_lane *l, int64_t committed);
+/** When the message at offset, whose hash is kept, was stored. */
+int64_t qn_mem_stored_at(const struct qn_mem_lane *l, int64_t offset);
+/** Deletes the messages, or purges the hashes, of the first segment that has them. */
+void qn_mem_drop_messages(struct qn_mem *m, struct qn_mem_lane *l);
+void qn_mem_drop_hashes(struct qn_mem *m, struct qn_mem_lane *l);
+/** Index of the first segment kept whose last offset is >= offset; segment_count when there is none. */
 size_t qn_mem_segment_at(const struct qn_mem_lane *l, int64_t offset);
 /** Offset before the first message with created_at >= from_us; last_offset when there is none. */
 int64_t qn_mem_before_time(const struct qn_mem_lane *l, int64_t from_us);
+/** As qn_mem_segment_at and qn_mem_before_time, of the segments whose hashes are kept. */
+size_t qn_mem_hashed_at(const struct qn_mem_lane *l, int64_t offset);
+int64_t qn_mem_hashed_before(const struct qn_mem_lane *l, int64_t from_us);
 /** A segment for the lane, and room in the lane for it; NULL with QN_LIMIT beyond max_mb, or QN_NOMEM. */
 struct qn_mem_segment *qn_mem_segment_create(struct qn_mem *m, struct qn_mem_lane *l, const struct qn_push_lane *p,
                                              struct qn_error *e) QN_MUST;
@@ -222,5 +245,7 @@ void qn_mem_release(struct qn_mem *m, struct qn_release_op *op);     /* leases.c
 void qn_mem_configure(struct qn_mem *m, struct qn_configure_op *op); /* queues.c */
 void qn_mem_delete(struct qn_mem *m, struct qn_delete_op *op);       /* queues.c */
 void qn_mem_list(struct qn_mem *m, struct qn_list_op *op);           /* list.c */
+void qn_mem_maintain(struct qn_mem *m, struct qn_maintain_op *op);   /* maintain.c */
+void qn_mem_sweep(struct qn_mem *m, struct qn_sweep_op *op);         /* maintain.c */
 
 #endif

@@ -54,6 +54,8 @@ BIND(release, qn_release_op, qn_mem_release)
 BIND(configure, qn_configure_op, qn_mem_configure)
 BIND(delete_queue, qn_delete_op, qn_mem_delete)
 BIND(list, qn_list_op, qn_mem_list)
+BIND(maintain, qn_maintain_op, qn_mem_maintain)
+BIND(sweep, qn_sweep_op, qn_mem_sweep)
 #undef BIND
 
 static void ping(void *self, struct qn_ping_op *op)
@@ -98,6 +100,8 @@ static const struct qn_storage_vt vtable = {
 	.inflight = inflight,
 	.hashes = hashes,
 	.transaction = transaction,
+	.maintain = maintain,
+	.sweep = sweep,
 };
 
 static const struct qn_option options[] = {

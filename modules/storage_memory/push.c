@@ -20,7 +20,7 @@ static void take_oldest(int64_t offset, void *arg)
 	struct oldest *o = arg;
 
 	if (offset > o->above && (o->found < 0 || offset < o->found) &&
-	    o->lane->segments[qn_mem_segment_at(o->lane, offset)]->created_at_us >= o->since_us) {
+	    qn_mem_stored_at(o->lane, offset) >= o->since_us) {
 		o->found = offset;
 	}
 }
@@ -143,8 +143,8 @@ void qn_mem_hashes(struct qn_mem *m, struct qn_hashes_op *op)
 	if (op->dedup_window_s == 0) {
 		return;
 	}
-	from = qn_mem_before_time(l, op->since_us);
-	at = qn_mem_segment_at(l, (from > op->after_offset ? from : op->after_offset) + 1);
+	from = qn_mem_hashed_before(l, op->since_us);
+	at = qn_mem_hashed_at(l, (from > op->after_offset ? from : op->after_offset) + 1);
 	for (end = at; end < l->segment_count && (end == at || bytes < op->byte_limit); end++) {
 		bytes += (int64_t)l->segments[end]->count * QN_HASH_BYTES;
 	}
@@ -157,9 +157,8 @@ void qn_mem_hashes(struct qn_mem *m, struct qn_hashes_op *op)
 			.base_offset = s->base_offset,
 			.created_at_us = s->created_at_us,
 			.count = s->count,
-			.hashes = qn_mem_dup(
-				m, op->op.arena,
-				(struct qn_span){s->bytes + s->blob_bytes, (size_t)s->count * QN_HASH_BYTES}),
+			.hashes = qn_mem_dup(m, op->op.arena,
+		                             (struct qn_span){s->hashes, (size_t)s->count * QN_HASH_BYTES}),
 		};
 	}
 }

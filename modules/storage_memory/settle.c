@@ -26,7 +26,7 @@ static void place_offset(int64_t offset, void *arg)
 		if (offset <= s->upto && (s->found.eff < 0 || offset < s->found.eff)) {
 			s->found.eff = offset;
 		}
-	} else if (s->lane->segments[qn_mem_segment_at(s->lane, offset)]->created_at_us >= s->since_us) {
+	} else if (qn_mem_stored_at(s->lane, offset) >= s->since_us) {
 		s->found.below = true;
 	}
 }

@@ -3,7 +3,7 @@
  * Queues, lanes and cursors: finding, making and destroying them.
  *
  * A queue is found by (tenant, name), a lane by (queue, name) and by its id, a cursor by (lane,
- * group). Destroying a queue destroys all below it; a lane alone only when it was made in vain.
+ * group). Destroying a queue destroys all below it; a lane alone only when it was made in vain or holds nothing.
  */
 #include "memory.h"
 
@@ -205,6 +205,7 @@ struct qn_mem_cursor *qn_mem_cursor_create(struct qn_mem *m, struct qn_mem_lane 
 	c->committed = committed;
 	c->batch_end = -1;
 	c->attempt_offset = -1;
+	c->created_at_us = m->host->now_us();
 	qn_mem_table_insert(&l->cursors, m->host, &c->node, qn_mem_hash(m, group));
 	return c;
 }

@@ -347,7 +347,8 @@ static int write_settings(struct qn_pg_cluster *c, struct qn_error *e)
 	const struct qn_pg_options *o = c->pg->options;
 	char path[PATH_MAX + 16];
 	char text[2048];
-	long long clients = o->push_connections + o->claim_connections + o->settle_connections + o->query_connections;
+	long long clients = o->push_connections + o->claim_connections + o->settle_connections + o->query_connections +
+	                    QN_PG_UPKEEP_CONNECTIONS;
 	snprintf(path, sizeof(path), "%s/queend.conf", c->data);
 	snprintf(text, sizeof(text),
 	         "# Written at each start; put changes into local.conf.\n"

@@ -44,6 +44,8 @@ BIND(list, qn_list_op, qn_pg_list)
 BIND(ping, qn_ping_op, qn_pg_ping)
 BIND(hashes, qn_hashes_op, qn_pg_hashes)
 BIND(cancel, qn_op, qn_pg_pool_cancel)
+BIND(maintain, qn_maintain_op, qn_pg_maintain)
+BIND(sweep, qn_sweep_op, qn_pg_sweep)
 #undef BIND
 
 static uint32_t inflight(void *self)
@@ -71,6 +73,8 @@ static const struct qn_storage_vt vt = {
 	.inflight = inflight,
 	.hashes = hashes,
 	.transaction = transaction,
+	.maintain = maintain,
+	.sweep = sweep,
 };
 
 static int load(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e)

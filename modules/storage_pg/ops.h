@@ -28,6 +28,9 @@ void qn_pg_ping(struct qn_pg_pool *pool, struct qn_ping_op *op);
 void qn_pg_configure(struct qn_pg_pool *pool, struct qn_configure_op *op);
 void qn_pg_delete(struct qn_pg_pool *pool, struct qn_delete_op *op);
 void qn_pg_list(struct qn_pg_pool *pool, struct qn_list_op *op);
+/* op_maintain.c */
+void qn_pg_maintain(struct qn_pg_pool *pool, struct qn_maintain_op *op);
+void qn_pg_sweep(struct qn_pg_pool *pool, struct qn_sweep_op *op);
 
 /** An array parameter of n elements; `value` is an expression over the index i. */
 #define QN_PG_EACH(p, type, elem, n, value)          \

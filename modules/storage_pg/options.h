@@ -9,6 +9,9 @@ enum qn_pg_embedded_choice { QN_PG_EMBEDDED_AUTO, QN_PG_EMBEDDED_ON, QN_PG_EMBED
 enum qn_pg_lease_commit { QN_PG_LEASE_ASYNC, QN_PG_LEASE_SYNC };
 enum qn_pg_prepared { QN_PG_PREPARED_AUTO, QN_PG_PREPARED_OFF };
 
+/** Of maintenance: one, so that a long step delays nobody. */
+#define QN_PG_UPKEEP_CONNECTIONS 1
+
 struct qn_pg_options {
 	int embedded;
 	const char *dsn;

@@ -296,7 +296,8 @@ struct qn_pg_pool *qn_pg_pool_create(struct qn_pg *pg, uv_loop_t *loop)
 {
 	const struct qn_pg_options *o = pg->options;
 	struct qn_pg_pool *pool = pg->host->alloc(sizeof(*pool));
-	int64_t n = o->push_connections + o->claim_connections + o->settle_connections + o->query_connections;
+	int64_t n = o->push_connections + o->claim_connections + o->settle_connections + o->query_connections +
+	            QN_PG_UPKEEP_CONNECTIONS;
 	pool->pg = pg;
 	pool->host = pg->host;
 	pool->loop = loop;
@@ -306,6 +307,7 @@ struct qn_pg_pool *qn_pg_pool_create(struct qn_pg *pg, uv_loop_t *loop)
 	add_class(pool, QN_PG_CLAIM, o->claim_connections);
 	add_class(pool, QN_PG_SETTLE, o->settle_connections);
 	add_class(pool, QN_PG_QUERY, o->query_connections);
+	add_class(pool, QN_PG_UPKEEP, QN_PG_UPKEEP_CONNECTIONS);
 	pool->refs = 2;
 	/* Neither can fail: both only link the handle. */
 	(void)uv_timer_init(loop, &pool->clock);

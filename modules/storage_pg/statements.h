@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-enum qn_pg_class { QN_PG_PUSH, QN_PG_CLAIM, QN_PG_SETTLE, QN_PG_QUERY, QN_PG_CLASSES };
+enum qn_pg_class { QN_PG_PUSH, QN_PG_CLAIM, QN_PG_SETTLE, QN_PG_QUERY, QN_PG_UPKEEP, QN_PG_CLASSES };
 
 enum qn_pg_statement_id {
 	QN_PG_STMT_PUSH,
@@ -22,6 +22,8 @@ enum qn_pg_statement_id {
 	QN_PG_STMT_DELETE,
 	QN_PG_STMT_LIST_QUEUES,
 	QN_PG_STMT_LIST_PARTITIONS,
+	QN_PG_STMT_MAINTAIN,
+	QN_PG_STMT_SWEEP,
 	QN_PG_STMT_PING,
 	QN_PG_STATEMENTS,
 };

@@ -89,6 +89,16 @@ static void storage_ping(void *self, struct qn_ping_op *op)
 	}
 }
 
+/* It never is this broker's turn. */
+static void storage_maintain(void *self, struct qn_maintain_op *op)
+{
+	(void)self;
+	op->held = false;
+	op->fence = 0;
+	op->wait_ms = 86400000;
+	fake.host->defer(&op->op, NULL);
+}
+
 static uint32_t storage_inflight(void *self)
 {
 	(void)self;
@@ -161,6 +171,7 @@ static void fill_vtable(const char *kind)
 		vtable.storage.slots = storage_slots;
 		vtable.storage.ping = storage_ping;
 		vtable.storage.inflight = storage_inflight;
+		vtable.storage.maintain = storage_maintain;
 	} else if (strcmp(kind, "dedup") == 0) {
 		vtable.head = (struct qn_iface){sizeof(vtable.dedup), QN_DEDUP_MAJOR, QN_DEDUP_MINOR};
 		vtable.dedup.expire = dedup_expire;

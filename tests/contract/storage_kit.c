@@ -82,6 +82,8 @@ OP(configure, qn_configure_op, configure)
 OP(delete, qn_delete_op, delete_queue)
 OP(list, qn_list_op, list)
 OP(txn, qn_txn_op, transaction)
+OP(maintain, qn_maintain_op, maintain)
+OP(sweep, qn_sweep_op, sweep)
 #undef OP
 
 /* ---- push ------------------------------------------------------------------------------------ */

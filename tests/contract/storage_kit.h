@@ -47,6 +47,8 @@ void ct_release_op(struct ct *c, struct qn_release_op *op);
 void ct_configure_op(struct ct *c, struct qn_configure_op *op);
 void ct_delete_op(struct ct *c, struct qn_delete_op *op);
 void ct_list_op(struct ct *c, struct qn_list_op *op);
+void ct_maintain_op(struct ct *c, struct qn_maintain_op *op);
+void ct_sweep_op(struct ct *c, struct qn_sweep_op *op);
 
 /** A lane to be pushed, ids separated by blanks. */
 struct qn_push_lane lane_of(struct ct *c, const char *queue, const char *partition, const char *ids);
@@ -78,9 +80,9 @@ bool same_id(struct qn_uuid a, struct qn_uuid b);
 
 /** The cases of each file. */
 extern const struct CMUnitTest push_cases[], claim_cases[], visible_cases[], group_cases[], settle_cases[],
-	letter_cases[], queue_cases[], transaction_cases[];
+	letter_cases[], queue_cases[], sweep_cases[], transaction_cases[];
 extern const size_t push_case_count, claim_case_count, visible_case_count, group_case_count, settle_case_count,
-	letter_case_count, queue_case_count, transaction_case_count;
+	letter_case_count, queue_case_count, sweep_case_count, transaction_case_count;
 /** One case per row of the decision table; allocated. */
 struct CMUnitTest *decision_cases(size_t *count);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Contract of kind storage: rules ST-1 to ST-13 and OP-1 to OP-5, one module per run. The place where
+ * Contract of kind storage: rules ST-1 to ST-17 and OP-1 to OP-5, one module per run. The place where
  * two storages are shown to give the same answers. Exits with the number of failed cases.
  */
 #include "storage_kit.h"
@@ -39,6 +39,7 @@ int main(int argc, char **argv)
 	failed += run_group("letters and leases", letter_cases, letter_case_count);
 	failed += run_group("queues", queue_cases, queue_case_count);
 	failed += run_group("transactions", transaction_cases, transaction_case_count);
+	failed += run_group("sweeps", sweep_cases, sweep_case_count);
 	ct_on_engine(count_inflight, &inflight);
 	if (inflight != 0) {
 		fprintf(stderr, "%u operations left\n", inflight);

@@ -31,6 +31,12 @@
  *        trace. Judged in this order: pushes, fences, acks; a named lease must be live even for a
  *        repetition. Acks see the lanes as they were before the pushes. Acks of messages at or below
  *        the cursor, or above the leased batch, do nothing and refuse nothing.
+ *  ST-14 At most one holder sweeps: a sweep whose fence is not the current one deletes nothing.
+ *  ST-15 A sweep takes whole segments, only from the front of a lane, only what is older than the rule's
+ *        cut-off; QN_SWEEP_COMPLETED stops at the slowest cursor of the lane and without any takes nothing.
+ *  ST-16 Hashes stay, whatever the cut-off, while their message is kept and not every cursor is past it.
+ *  ST-17 A lane goes only when it is empty, without hashes, dead letters and live leases, and nothing touched
+ *        it since the cut-off. A later push makes it anew, with another id, from offset 0.
  */
 #ifndef QN_STORAGE_H
 #define QN_STORAGE_H
@@ -465,6 +471,71 @@ struct qn_list_op {
 	uint32_t lane_count;
 };
 
+/* ---- maintenance ----------------------------------------------------------------------------- */
+
+/** A queue with something to be swept; times in microseconds since 1970, INT64_MAX: no such lane. */
+struct qn_due_queue {
+	struct qn_uuid id;
+	struct qn_queue_options options;
+	int64_t live_us;   /* the oldest message of any lane */
+	int64_t hashes_us; /* the oldest hash of any lane */
+	int64_t idle_us;   /* the last push to the lane without both that rests longest */
+};
+
+/**
+ * Whose turn maintenance is, among all brokers of the storage: fence = 0 asks for it, a fence renews it,
+ * and with `end` gives it back, after which nobody gets it for a period counted from its beginning. One
+ * who has it and falls silent loses it after lease_ms. With the turn come the queues, of all tenants.
+ */
+struct qn_maintain_op {
+	struct qn_op op;
+	struct qn_span holder; /* in: names this broker; one name may take over from itself */
+	int64_t fence;         /* in, and out: another one for every turn; 0 when not held */
+	bool end;
+	int32_t period_ms, lease_ms;
+	struct qn_uuid after; /* queues above this id, ascending, at most `limit` */
+	uint32_t limit;
+	bool held;                   /* out */
+	int64_t now_us;              /* out: the storage's clock */
+	int64_t wait_ms;             /* out: when to ask again, if not held or at the end */
+	struct qn_due_queue *queues; /* out */
+	uint32_t queue_count;
+};
+
+/** What a sweep takes. */
+enum qn_sweep_kind {
+	QN_SWEEP_RETENTION, /* messages, read or not */
+	QN_SWEEP_COMPLETED, /* messages that every group of the lane has read */
+	QN_SWEEP_MAX_WAIT,  /* as RETENTION; only the history tells them apart */
+	QN_SWEEP_HASHES,
+	QN_SWEEP_LANES, /* lanes that hold nothing */
+	QN_SWEEP_BOOKS, /* the storage's own history; one rule with a nil queue_id */
+};
+
+/** One queue's cut-off and the walk over its due lanes, oldest first; zeroed: at the beginning. */
+struct qn_sweep_rule {
+	struct qn_uuid queue_id;
+	int64_t cutoff_us;    /* what is older goes */
+	int64_t at_us;        /* in and out: the place of the walk */
+	struct qn_uuid after; /* likewise */
+	bool ended;           /* out: no lane is left behind that place */
+	uint32_t lanes;       /* out: looked at by this step */
+	uint32_t deleted;     /* out: rows: segments, hash rows, lanes, or lines of history */
+	int64_t messages;     /* out */
+};
+
+/** One bounded step of all rules together, which also renews the turn. Lanes in use are passed over. */
+struct qn_sweep_op {
+	struct qn_op op;
+	int64_t fence;
+	int32_t lease_ms;
+	enum qn_sweep_kind kind;
+	uint32_t batch; /* rows at most; not less than rule_count */
+	struct qn_sweep_rule *rules;
+	uint32_t rule_count;
+	bool held; /* out: false: the turn was lost and nothing done */
+};
+
 /** A round trip to the database, for /health. */
 struct qn_ping_op {
 	struct qn_op op;
@@ -494,8 +565,10 @@ struct qn_storage_vt {
 	void (*cancel)(void *self, struct qn_op *op);
 	/** Operations started and not done, for the drain. */
 	uint32_t (*inflight)(void *self);
-	void (*hashes)(void *self, struct qn_hashes_op *op);   /* class query; since minor 1 */
-	void (*transaction)(void *self, struct qn_txn_op *op); /* class settle; since minor 1 */
+	void (*hashes)(void *self, struct qn_hashes_op *op);     /* class query; since minor 1 */
+	void (*transaction)(void *self, struct qn_txn_op *op);   /* class settle; since minor 1 */
+	void (*maintain)(void *self, struct qn_maintain_op *op); /* beside the classes: one at a time */
+	void (*sweep)(void *self, struct qn_sweep_op *op);       /* likewise */
 };
 
 #ifdef __cplusplus

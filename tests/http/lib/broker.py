@@ -55,8 +55,9 @@ class Broker:
     def start(self):
         self.port = free_port()
         env = {key: value for key, value in os.environ.items()
-               if not key.startswith(("PG", "QUEEN_", "JWT_", "DEFAULT_", "POP_"))}
-        env.update(PORT=str(self.port), QUEEN_DATA_DIR=str(self.data), **self.env)
+               if not key.startswith(("PG", "QUEEN_", "JWT_", "DEFAULT_", "POP_", "RETENTION_", "PARTITION_"))}
+        # Maintenance runs at the start and then hardly ever: a statement that waits for a lock is a test's own.
+        env.update({"RETENTION_INTERVAL": "86400000", "PORT": str(self.port), "QUEEN_DATA_DIR": str(self.data), **self.env})
         command = [str(executable()), *self.options, "--set", f"storage.use=storage_{self.storage}"]
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
