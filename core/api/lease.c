@@ -86,7 +86,10 @@ static void extended(struct qn_job *job)
 
 static void start(const struct qn_app *app, struct qn_op *op)
 {
-	app->storage.vt->extend(app->storage.self, QN_CONTAINER(op, struct qn_extend_op, op));
+	struct qn_extend_op *extend = QN_CONTAINER(op, struct qn_extend_op, op);
+
+	qn_lease_recall(app->broker, extend);
+	app->storage.vt->extend(app->storage.self, extend);
 }
 
 void qn_api_lease_extend(struct qn_call *c)

@@ -86,6 +86,7 @@ void qn_pop_give_back(const struct qn_call *c, const struct qn_pop_job *pop)
 		lanes[i].tenant = c->tenant;
 		lanes[i].partition_id = ids[i];
 		lanes[i].group = op->group;
+		lanes[i].lease_id = op->lease_id;
 		lanes[i].queue = qn_arena_dup(q->job.arena, pop->lanes[i].queue);
 		lanes[i].partition = qn_arena_dup(q->job.arena, pop->lanes[i].partition);
 	}

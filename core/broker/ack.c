@@ -119,6 +119,7 @@ static void wake(struct qn_broker *b, const struct qn_settle_lane *lane)
 	if (!lane->lease_released) {
 		return;
 	}
+	qn_lease_lane_ended(b, lane);
 	b->app->hotlist.vt->promote(b->app->hotlist.self, &g, &lane->partition_id, lane->has_more, qn_mono_ms());
 	if (lane->has_more) {
 		qn_gate_mark_group(b, lane);

@@ -67,6 +67,7 @@ int qn_broker_start(struct qn_app *app, struct qn_error *e)
 	qn_list_init(&b->ack_ready);
 	qn_list_init(&b->dead_letters);
 	qn_list_init(&b->queries);
+	qn_list_init(&b->leases_by_age);
 	b->check.data = b;
 	b->timer.data = b;
 	b->second.data = b;
@@ -118,6 +119,7 @@ void qn_broker_destroy(struct qn_broker *b)
 	qn_maintenance_destroy(b);
 	qn_group_stop(b);
 	qn_facts_stop(b);
+	qn_leases_stop(b);
 	qn_map_fini(&b->push_lanes);
 	qn_map_fini(&b->ack_lanes);
 	qn_map_fini(&b->gates);

@@ -36,6 +36,10 @@ struct qn_broker {
 	struct qn_list queries;
 	/* maintenance.c */
 	struct qn_maintenance *maintenance;
+	/* leases.c */
+	struct qn_map leases;
+	struct qn_list leases_by_age; /* next to be forgotten first */
+	size_t lease_bytes;
 };
 
 /** A deadline for a storage operation that starts now. */
@@ -123,6 +127,13 @@ void qn_ack_finish_unit(struct qn_broker *b, struct qn_ack_unit *unit);
 /** Files the poison message of a unit, then finishes the unit. */
 void qn_dead_letter_begin(struct qn_broker *b, struct qn_ack_unit *unit);
 void qn_dead_letter_pump(struct qn_broker *b);
+
+/* leases.c */
+/** Remembers what a pop was granted; nothing with auto_ack. */
+void qn_lease_granted(struct qn_broker *b, const struct qn_claim_pop *pop);
+/** The lane's lease is over. */
+void qn_lease_lane_ended(struct qn_broker *b, const struct qn_settle_lane *lane);
+void qn_leases_stop(struct qn_broker *b);
 
 /* queries.c */
 void qn_query_submit(struct qn_broker *b, struct qn_query *q);

@@ -149,6 +149,8 @@ struct qn_query {
 
 /** Engine, for applied(): a lane's lease was given back; whoever waits for the lane should look. */
 void qn_broker_lane_free(struct qn_broker *b, const struct qn_settle_lane *lane);
+/** Engine, before an extend starts: names the lanes of a lease this broker granted. Copies. */
+void qn_lease_recall(const struct qn_broker *b, struct qn_extend_op *op);
 /** Engine, for applied(): what the broker remembers of a queue is not true any more. */
 void qn_broker_forget_queue(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
 

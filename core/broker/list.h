@@ -38,6 +38,11 @@ static inline void qn_list_push_back(struct qn_list *head, struct qn_list *node)
 	head->prev = node;
 }
 
+static inline void qn_list_push_front(struct qn_list *head, struct qn_list *node)
+{
+	qn_list_push_back(head->next, node);
+}
+
 /** Accepts a node that is in no list. */
 static inline void qn_list_remove(struct qn_list *node)
 {

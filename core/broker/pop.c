@@ -152,6 +152,7 @@ static void claimed(struct claim *c, uint32_t i)
 		found_nothing(b, pop, r, NULL);
 		return;
 	}
+	qn_lease_granted(b, r);
 	pop->lanes = r->lanes;
 	pop->lane_count = r->lane_count;
 	pop->result = c->result;

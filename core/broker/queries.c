@@ -68,6 +68,7 @@ void qn_broker_lane_free(struct qn_broker *b, const struct qn_settle_lane *lane)
 {
 	const struct qn_group_key g = {lane->tenant, lane->queue, lane->group};
 
+	qn_lease_lane_ended(b, lane);
 	b->app->hotlist.vt->promote(b->app->hotlist.self, &g, &lane->partition_id, true, qn_mono_ms());
 	qn_gate_mark_group(b, lane);
 }

@@ -174,12 +174,8 @@ static void extend(struct qn_extend_op *op, struct qn_mem_cursor *c, int64_t now
 	op->renewed++;
 }
 
-void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op)
+static void extend_everywhere(struct qn_mem *m, struct qn_extend_op *op, int64_t now_us)
 {
-	int64_t now_us = m->host->now_us();
-
-	op->renewed = 0;
-	op->expires_at_us = 0;
 	for (struct qn_mem_node *n = qn_mem_table_next(&m->lanes, NULL); n != NULL;
 	     n = qn_mem_table_next(&m->lanes, n)) {
 		struct qn_mem_lane *l = QN_MEM_OF(n, struct qn_mem_lane, by_id);
@@ -191,6 +187,25 @@ void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op)
 		     k = qn_mem_table_next(&l->cursors, k)) {
 			extend(op, QN_MEM_OF(k, struct qn_mem_cursor, node), now_us);
 		}
+	}
+}
+
+void qn_mem_extend(struct qn_mem *m, struct qn_extend_op *op)
+{
+	int64_t now_us = m->host->now_us();
+
+	op->renewed = 0;
+	op->expires_at_us = 0;
+	for (uint32_t i = 0; i < op->count; i++) {
+		struct qn_mem_lane *l = qn_mem_lane_by_id(m, &op->tenant, &op->partition_ids[i]);
+		struct qn_mem_cursor *c = l == NULL ? NULL : qn_mem_cursor_find(m, l, op->group);
+
+		if (c != NULL) {
+			extend(op, c, now_us);
+		}
+	}
+	if (op->count == 0) {
+		extend_everywhere(m, op, now_us);
 	}
 }
 

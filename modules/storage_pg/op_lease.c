@@ -89,6 +89,8 @@ void qn_pg_extend(struct qn_pg_pool *pool, struct qn_extend_op *op)
 	qn_pg_put_uuid(&call->params, &op->tenant);
 	qn_pg_put_text(&call->params, op->lease_id);
 	qn_pg_put_int4(&call->params, op->seconds);
+	qn_pg_put_text(&call->params, op->group);
+	QN_PG_EACH(&call->params, QN_PG_UUIDS, qn_pg_elem_uuid, op->count, &op->partition_ids[i]);
 	qn_pg_pool_submit(call);
 }
 

@@ -13,7 +13,8 @@
 
 #define CALL(function, args) "SELECT * FROM queen." function "(" args ")"
 #define ARGS_3               "$1, $2, $3"
-#define ARGS_7               ARGS_3 ", $4, $5, $6, $7"
+#define ARGS_5               ARGS_3 ", $4, $5"
+#define ARGS_7               ARGS_5 ", $6, $7"
 #define ARGS_8               ARGS_7 ", $8"
 #define ARGS_11              ARGS_8 ", $9, $10, $11"
 #define ARGS_12              ARGS_11 ", $12"
@@ -30,7 +31,7 @@ const struct qn_pg_statement qn_pg_statements[QN_PG_STATEMENTS] = {
 	[QN_PG_STMT_FETCH] = {"fetch", CALL("fetch_v1", ARGS_3), QN_PG_QUERY, 5, false},
 	[QN_PG_STMT_HASHES] = {"hashes", CALL("hashes_v1", ARGS_3), QN_PG_QUERY, 7, false},
 	[QN_PG_STMT_REGISTER] = {"register", CALL("register_v1", ARGS_8), QN_PG_QUERY, 2, false},
-	[QN_PG_STMT_EXTEND] = {"extend", CALL("extend_v1", ARGS_3), QN_PG_QUERY, 2, false},
+	[QN_PG_STMT_EXTEND] = {"extend", CALL("extend_v1", ARGS_5), QN_PG_QUERY, 2, false},
 	[QN_PG_STMT_RELEASE] = {"release", CALL("release_v1", ARGS_3 ", $4"), QN_PG_QUERY, 1, false},
 	[QN_PG_STMT_CONFIGURE] = {"configure", CALL("configure_queue_v1", ARGS_21), QN_PG_QUERY, 2, false},
 	[QN_PG_STMT_DELETE] = {"delete_queue", CALL("delete_queue_v1", "$1, $2"), QN_PG_QUERY, 1, false},

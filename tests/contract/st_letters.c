@@ -224,6 +224,45 @@ static void extending_renews_every_lane_of_the_lease(void **state)
 	assert_int_equal(extend(c, L1, 240).renewed, 1);
 }
 
+/* The lanes named are all that is looked at; what is not this lease's is not touched. */
+static void extending_named_lanes(void **state)
+{
+	struct ct *c = *state;
+	struct qn_claim_pop p = pop_of(c, L1);
+	struct qn_extend_op op = {.tenant = c->tenant, .lease_id = ct_span(L1), .seconds = 120};
+	struct qn_uuid ids[3];
+
+	for (int i = 0; i < 3; i++) {
+		ids[i] = push_to(c, "q", i == 0 ? "p1" : i == 1 ? "p2" : "p3", "a").lane_id;
+	}
+	p.max_lanes = 3;
+	p = claim(c, p);
+	assert_int_equal(p.lane_count, 3);
+	op.group = ct_span("g");
+	op.partition_ids = ids;
+	op.count = 2;
+	ct_extend_op(c, &op);
+	assert_int_equal(op.renewed, 2);
+	assert_true(op.expires_at_us > p.lanes[0].lease_expires_at_us);
+	assert_int_equal(extend(c, L1, 1).expires_at_us, p.lanes[0].lease_expires_at_us);
+	op.count = 3;
+	ack(c, ids[0], L1, "a:c", "C");
+	ct_extend_op(c, &op);
+	assert_int_equal(op.renewed, 2);
+	op.group = ct_span("h");
+	ct_extend_op(c, &op);
+	assert_int_equal(op.renewed, 0);
+	op.group = ct_span("g");
+	op.lease_id = ct_span(L2);
+	ct_extend_op(c, &op);
+	assert_int_equal(op.renewed, 0);
+	assert_int_equal(op.expires_at_us, 0);
+	op.lease_id = ct_span(L1);
+	qn_uuid7(&op.tenant);
+	ct_extend_op(c, &op);
+	assert_int_equal(op.renewed, 0);
+}
+
 static void an_expired_lease_is_not_revived(void **state)
 {
 	struct ct *c = *state;
@@ -294,6 +333,7 @@ const struct CMUnitTest letter_cases[] = {
 	CASE(letters_at_the_head_are_filed_once_and_move),
 	CASE(extending_never_shortens),
 	CASE(extending_renews_every_lane_of_the_lease),
+	CASE(extending_named_lanes),
 	CASE(an_expired_lease_is_not_revived),
 	CASE(a_lease_given_back_was_never_there),
 	CASE(giving_back_names_its_lanes),

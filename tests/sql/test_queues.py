@@ -12,7 +12,7 @@ def test_extend_never_shortens_and_renews_all_lanes(b):
     for p in ("p1", "p2"):
         b.push("a", partition=p)
     b.claim(lease="L", lease_s=100)
-    extend = "SELECT * FROM queen.extend_v1($1, $2, $3)"
+    extend = "SELECT * FROM queen.extend_v1($1, $2, $3, '', '{}')"
     before = b.one("SELECT queen.to_us(min(lease_expires_at)) FROM queen.log_consumers")
     assert b.run(extend, TENANT, "L", 1)[0] == dict(renewed=2, expires_at_us=before)
     r = b.run(extend, TENANT, "L", 500)[0]
@@ -21,11 +21,27 @@ def test_extend_never_shortens_and_renews_all_lanes(b):
     assert b.run(extend, OTHER, "L", 500)[0] == dict(renewed=0, expires_at_us=0)
 
 
+def test_extend_looks_only_at_what_it_is_told(b):
+    ids = [b.push("a", partition=p)["partition_id"] for p in ("p1", "p2", "p3")]
+    b.claim(lease="L", lease_s=100)
+    b.claim("h", lease="L", lease_s=100)
+    extend = "SELECT renewed FROM queen.extend_v1($1, 'L', 500, $2, $3)"
+    assert b.one(extend, TENANT, "g", ids[:2]) == 2
+    expires = "SELECT lease_expires_at > now() + interval '400 seconds' AS late FROM queen.log_consumers ORDER BY 1"
+    assert [r["late"] for r in b.run(expires)] == [False] * 4 + [True] * 2
+    b.settle(ids[0], ("a", COMPLETED))
+    assert b.one(extend, TENANT, "g", ids) == 2
+    assert b.one(extend, TENANT, "other", ids) == 0
+    assert b.one(extend, OTHER, "g", ids) == 0
+    assert b.one(extend.replace("'L'", "'M'"), TENANT, "g", ids) == 0
+    assert b.one(extend, TENANT, "", []) == 5
+
+
 def test_extend_does_not_revive(b):
     lane = b.push("a")["partition_id"]
     b.claim_lane()
     b.expire(lane)
-    assert b.run("SELECT * FROM queen.extend_v1($1,'L',60)", TENANT)[0] == dict(renewed=0, expires_at_us=0)
+    assert b.run("SELECT * FROM queen.extend_v1($1,'L',60,'','{}')", TENANT)[0] == dict(renewed=0, expires_at_us=0)
     assert b.ids(source=1, lease="L2") == ["a"]
 
 

@@ -65,6 +65,27 @@ def test_rows_read_follow_the_lanes_of_the_call(b):
         assert pushed <= 12 * n and claimed <= 24 * n and settled <= 16 * n, (n, pushed, claimed, settled)
 
 
+def test_extending_known_lanes_reads_them_alone(b):
+    extend = "SELECT renewed FROM queen.extend_v1($1, 'L', 500, 'g', $2)"
+    first = b.push("a", partition="first")["partition_id"]
+    b.claim()
+    release = "SELECT released FROM queen.release_v1($1, 'g', 'L', $2)"
+    assert b.one(extend, TENANT, [first]) == 1
+    assert b.one(release, TENANT, []) == 0
+    for start in range(0, 1000, 500):
+        b.push_lanes([dict(partition="p%d" % p, ids=["a"]) for p in range(start, start + 500)])
+    b.claim(budget=1000, lease="others")
+    assert cost(b, lambda: b.one(extend, TENANT, [first])) <= 5
+    assert b.one(extend, TENANT, []) == 1
+    assert cost(b, lambda: b.one(release, TENANT, [first])) <= 5
+    hot = "SELECT pg_stat_get_tuples_hot_updated('queen.log_consumers'::regclass)"
+    before = b.one(hot)
+    for _ in range(200):
+        b.one(extend.replace("'L'", "'others'"), TENANT, [b.lane_id(partition="p999")])
+    b.run("SELECT pg_stat_force_next_flush()")
+    assert b.one(hot) - before >= 190
+
+
 def test_settle_does_not_read_the_history_of_a_lane(b):
     for n in range(400):
         b.push("x%d" % n)

@@ -399,7 +399,10 @@ struct qn_txn_op {
 
 /* ---- leases ---------------------------------------------------------------------------------- */
 
-/** Never shortens; an expired lease is not revived. */
+/**
+ * Never shortens; an expired lease is not revived. A caller that knows what the lease was granted on
+ * names it, and nothing else is looked at; one that does not leaves count 0, and every cursor is searched.
+ */
 struct qn_extend_op {
 	struct qn_op op;
 	struct qn_uuid tenant;
@@ -407,6 +410,10 @@ struct qn_extend_op {
 	int32_t seconds;       /* >= 1 */
 	uint32_t renewed;      /* out: lanes */
 	int64_t expires_at_us; /* out: the earliest of them; 0 when none */
+	/* in; since minor 1 */
+	struct qn_span group;
+	const struct qn_uuid *partition_ids;
+	uint32_t count; /* of partition_ids */
 };
 
 /** Gives a lease back as if the claim had not been: cursor and retry counter untouched. */

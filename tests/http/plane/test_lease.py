@@ -69,6 +69,15 @@ def test_one_call_renews_every_partition(api, q):
     assert api.extend(popped["leaseId"], 300)["renewed"] == 2
 
 
+def test_the_broker_that_granted_a_lease_looks_at_its_lanes_only(pg_api, name):
+    """A cursor that carries the same lease and was not part of the pop would be found by a search."""
+    api, q, other = pg_api, name(), name()
+    lease_id, stray = leased(api, q)["leaseId"], leased(api, other)["leaseId"]
+    api.broker.psql(f"UPDATE queen.log_consumers SET worker_id = '{lease_id}' WHERE worker_id = '{stray}'")
+    assert api.extend(lease_id, 500)["renewed"] == 1
+    assert api.extend(stray, 500) == nothing(stray)
+
+
 @pytest.mark.parametrize("lease_id", ["00000000-0000-7000-8000-000000000000", "garbage", "a/b", "é", "x" * 300, "%"])
 def test_unknown_leases(api, lease_id):
     assert api.extend(lease_id, 60) == nothing(lease_id)

@@ -233,3 +233,15 @@ def test_races_with_deletes_leave_no_orphans(pair, q):
         b.delete(q)
         assert a.queue_reply(q).status == b.queue_reply(q).status == 404
     assert {count for _, count in embedded(pair).psql(ORPHANS)} == {"0"}
+
+
+def test_a_lease_is_extended_by_either(pair, q):
+    a, b = pair
+    for lane in "xyz":
+        a.send(q, lane, partition=lane)
+    popped = a.pop(q, partitions=3, leaseSeconds=20)
+    for api in (b, a):
+        assert api.extend(popped["leaseId"], 200)["renewed"] == 3
+    a.ack(popped["messages"][0])
+    for api in (b, a):
+        assert api.extend(popped["leaseId"], 300)["renewed"] == 2
