@@ -113,9 +113,10 @@ END
 $$;
 
 -- What each candidate is worth to its pop, without locks. kind: a verdict, or -1 to be locked, or -2 without a cursor.
+-- hold: for how many ms the pop may be held back while its batch is not full, as far as the lane's queue is concerned.
 CREATE OR REPLACE FUNCTION queen.claim_judge(p_pop int4[], p_id uuid[], p_src int4[], p_tenant uuid[], p_queue text[],
-	p_group text[], p_budget int4[], p_max_lanes int4[], p_now timestamptz)
-RETURNS TABLE (pop int4, id uuid, ord int4, given bool, kind int4, until timestamptz)
+	p_group text[], p_budget int4[], p_max_lanes int4[], p_may_hold bool[], p_now timestamptz)
+RETURNS TABLE (pop int4, id uuid, ord int4, given bool, kind int4, until timestamptz, hold int4)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off
@@ -124,6 +125,7 @@ BEGIN
 	RETURN QUERY
 	WITH seen AS MATERIALIZED (
 		SELECT a.pop, a.id, a.ord::int4 AS ord, a.src = 0 AS given, l.pending, x.until,
+			CASE WHEN p_may_hold[a.pop] THEN l.min_pop_wait_time ELSE 0 END AS hold,
 			CASE
 				WHEN l.lane IS NULL THEN 5
 				WHEN l.committed IS NULL THEN -2
@@ -135,7 +137,7 @@ BEGIN
 			l.leased_until
 		FROM unnest(p_pop, p_id, p_src) WITH ORDINALITY a (pop, id, src, ord)
 		LEFT JOIN LATERAL (
-			SELECT p.id AS lane, p.newest_at, q.window_buffer, q.delayed_processing, c.committed,
+			SELECT p.id AS lane, p.newest_at, q.window_buffer, q.delayed_processing, q.min_pop_wait_time, c.committed,
 				p.last_offset - GREATEST(c.committed, p.log_start - 1) AS pending,
 				CASE WHEN c.worker_id IS NOT NULL THEN c.lease_expires_at END AS leased_until
 			FROM queen.log_partitions p
@@ -168,15 +170,37 @@ BEGIN
 			WHEN r.nth > 1 OR r.before >= p_budget[r.pop] OR (p_max_lanes[r.pop] > 0 AND r.rank > p_max_lanes[r.pop]) THEN 3
 			ELSE -1
 			END,
-		CASE r.kind WHEN 2 THEN r.leased_until WHEN 4 THEN r.until END
+		CASE r.kind WHEN 2 THEN r.leased_until WHEN 4 THEN r.until END, r.hold
 	FROM ranked r;
+END
+$$;
+
+-- Pops that are to wait for a fuller batch, and what they could take now.
+CREATE OR REPLACE FUNCTION queen.claim_held(p_pop int4[], p_id uuid[], p_kind int4[], p_hold int4[], p_group text[],
+	p_budget int4[])
+RETURNS TABLE (pop int4, hold int4, ready int8)
+LANGUAGE plpgsql STABLE
+SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+SET jit = off
+AS $$
+BEGIN
+	RETURN QUERY
+	SELECT h.*
+	FROM (SELECT a.pop, min(a.hold) AS hold, sum(p.last_offset - GREATEST(c.committed, p.log_start - 1))::int8 AS ready
+		FROM unnest(p_pop, p_id, p_kind, p_hold) a (pop, id, kind, hold)
+		JOIN queen.log_partitions p ON p.id = a.id
+		JOIN queen.log_consumers c ON c.partition_id = a.id AND c.consumer_group = p_group[a.pop]
+		WHERE a.kind = -1
+		GROUP BY a.pop) h
+	WHERE h.hold > 0 AND h.ready < p_budget[h.pop];
 END
 $$;
 
 CREATE OR REPLACE FUNCTION queen.claim_v1(
 	p_tenant uuid[], p_from int4[], p_queue text[], p_partition text[], p_namespace text[], p_task text[],
 	p_group text[], p_start_mode int4[], p_start_us int8[], p_lease_id text[], p_lease_s int4[], p_budget int4[],
-	p_budget_bytes int8[], p_max_lanes int4[], p_cand_pop int4[], p_cand_id uuid[], p_lease_async bool)
+	p_budget_bytes int8[], p_max_lanes int4[], p_cand_pop int4[], p_cand_id uuid[], p_lease_async bool,
+	p_may_hold bool[])
 RETURNS TABLE (kind int4, pop int4, lane int4, partition_id uuid, queue text, partition text, first_offset int8,
 	batch_end int8, last_offset int8, at_us int8, n int4, base_offset int8, count int4, first int4, take int4,
 	blob bytea)
@@ -191,6 +215,9 @@ DECLARE
 	v_id uuid[];
 	v_src int4[];
 	v_scan int4[];
+	v_held int4[];
+	v_hold int4[];
+	v_ready int8[];
 	j record;
 	k record;
 BEGIN
@@ -212,15 +239,22 @@ BEGIN
 
 	FOR v_try IN 1..2 LOOP
 		SELECT array_agg(c.pop) AS pop, array_agg(c.id) AS id, array_agg(c.ord) AS ord, array_agg(c.given) AS given,
-			array_agg(c.kind) AS kind, array_agg(c.until) AS until
+			array_agg(c.kind) AS kind, array_agg(c.until) AS until, array_agg(c.hold) AS hold
 		INTO j
-		FROM queen.claim_judge(v_pop, v_id, v_src, p_tenant, p_queue, p_group, p_budget, p_max_lanes, v_now) c;
+		FROM queen.claim_judge(v_pop, v_id, v_src, p_tenant, p_queue, p_group, p_budget, p_max_lanes, p_may_hold,
+			v_now) c;
 		EXIT WHEN v_try = 2 OR NOT COALESCE(-2 = ANY (j.kind), false);
 		PERFORM queen.claim_seed(array_agg(c.id), array_agg(p_group[c.pop]),
 			array_agg(queen.start_time(p_group[c.pop], p_start_mode[c.pop], p_start_us[c.pop], 'infinity')))
 		FROM unnest(j.pop, j.id, j.kind) c (pop, id, kind)
 		WHERE c.kind = -2;
 	END LOOP;
+	IF 0 < ANY (j.hold) THEN
+		SELECT array_agg(h.pop), array_agg(h.hold), array_agg(h.ready) INTO v_held, v_hold, v_ready
+		FROM queen.claim_held(j.pop, j.id, j.kind, j.hold, p_group, p_budget) h;
+		j.kind := (SELECT array_agg(CASE WHEN a.kind = -1 AND a.pop = ANY (v_held) THEN 3 ELSE a.kind END ORDER BY a.ord)
+			FROM unnest(j.kind, j.pop) WITH ORDINALITY a (kind, pop, ord));
+	END IF;
 
 	SELECT array_agg(l.pop) AS pop, array_agg(l.ord) AS ord, array_agg(l.partition_id) AS id,
 		array_agg(l.committed) AS committed, array_agg(l.attempt_offset) AS head, array_agg(l.attempt_count) AS attempts
@@ -304,7 +338,8 @@ BEGIN
 			AND c.partition_id = l.id AND c.consumer_group = p_group[l.pop]
 	), verdict AS MATERIALIZED (
 		SELECT DISTINCT ON (v.pop, v.id) v.*
-		FROM (SELECT 1 AS precedence, t.pop, t.id, true AS given, 0 AS kind, NULL::timestamptz AS until, false AS contended,
+		FROM (SELECT 1 AS precedence, t.pop, t.id, true AS given, 0 AS kind,
+				CASE WHEN t.lease_id <> '' THEN t.expires END AS until, false AS contended,
 				t.last_offset, t.ends
 			FROM taken t
 			UNION ALL
@@ -317,8 +352,10 @@ BEGIN
 		ORDER BY v.pop, v.id, v.precedence
 	), answer AS (
 		SELECT 0 AS kind, e.pop, NULL::int4 AS lane, NULL::uuid AS id, NULL::text AS queue, NULL::text AS partition,
-			NULL::int8 AS starts, NULL::int8 AS ends, NULL::int8 AS last, COALESCE(queen.to_us(min(e.until)), 0) AS at,
-			(bool_or(e.contended) AND NOT bool_or(e.kind = 0))::int4 AS n, NULL::int8 AS base, NULL::int4 AS count,
+			NULL::int8 AS starts, NULL::int8 AS ends, COALESCE(v_ready[array_position(v_held, e.pop)], 0) AS last,
+			COALESCE(queen.to_us(min(e.until)), 0) AS at,
+			(bool_or(e.contended) AND NOT bool_or(e.kind = 0))::int4 AS n, queen.to_us(v_now) AS base,
+			COALESCE(v_hold[array_position(v_held, e.pop)], 0) AS count,
 			NULL::int4 AS first, NULL::int4 AS take
 		FROM (SELECT v.pop, v.until, v.contended, v.kind FROM verdict v
 			UNION ALL

@@ -35,6 +35,7 @@ static void on_second(uv_timer_t *timer)
 	struct qn_broker *b = timer->data;
 
 	b->app->dedup.vt->expire(b->app->dedup.self, qn_now_us());
+	qn_parks_walk(b);
 	pump(b);
 }
 

@@ -105,12 +105,23 @@ void qn_park(struct qn_broker *b, struct qn_pop_job *pop, uint64_t due_ms);
 void qn_unpark(struct qn_broker *b, struct qn_pop_job *pop);
 /** The waiter of a discovery group came back with work: let the next one look. */
 void qn_gate_cascade(struct qn_broker *b, struct qn_pop_job *pop);
-/** Work has appeared in a lane: wakes one waiter of every group that could take it. */
-void qn_gate_mark(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, struct qn_span partition);
+/** Messages have appeared in a lane: wakes one waiter of every group that could take them. */
+void qn_gate_mark(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, struct qn_span partition,
+                  uint32_t messages);
 /** As qn_gate_mark for one group: a lease of the lane was given back. */
 void qn_gate_mark_group(struct qn_broker *b, const struct qn_settle_lane *lane);
+/** Lanes of a (queue, group) may have work: wakes one of its queue-wide waiters. */
+void qn_gate_ready(struct qn_broker *b, const struct qn_group_key *g);
+/** Once a second: walks that are due for groups somebody waits for. */
+void qn_parks_walk(struct qn_broker *b);
 void qn_parks_drain(struct qn_broker *b);
 void qn_parks_arm(struct qn_broker *b);
+
+/* hot.c */
+/** Starts a page of the group's walk when its hot list wants one. */
+void qn_hot_walk(struct qn_broker *b, const struct qn_group_key *g);
+/** Wakes the waiters of groups that got ready lanes by the clock. */
+void qn_hot_tick(struct qn_broker *b);
 
 /* groups.c */
 /** True when the pop's group is registered; else the pop waits for it and comes back by qn_pop_ready. */

@@ -108,8 +108,10 @@ struct qn_pop_job {
 	struct qn_heap_node due;
 	struct qn_gate *gate;
 	struct qn_gate_group *group;
-	uint64_t epoch;    /* of the gate when the running claim began */
-	uint32_t attempts; /* claims without a delivery since the last wake */
+	uint64_t epoch;         /* of the gate when the running claim began */
+	uint64_t hold_until_ms; /* 0, or until when a batch that is not full is held back (minPopWaitTime) */
+	int64_t ready;          /* messages it could have by now, while held */
+	uint32_t attempts;      /* claims without a delivery since the last wake */
 	bool was_parked;
 	struct qn_error failure; /* of the latest look, while it waits for a better one */
 	/* out */

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ANY_NUMBER UINT32_MAX
+
 struct qn_gate {
 	struct qn_map_node node;
 	enum qn_claim_from from;
@@ -183,7 +185,8 @@ void qn_unpark(struct qn_broker *b, struct qn_pop_job *pop)
 	pop->state = QN_POP_IDLE;
 }
 
-static void wake_first(struct qn_broker *b, struct qn_gate_group *g)
+/** messages: how many the mark stands for; ANY_NUMBER when that is not known. */
+static void wake_first(struct qn_broker *b, struct qn_gate_group *g, uint32_t messages)
 {
 	struct qn_pop_job *pop;
 
@@ -191,6 +194,12 @@ static void wake_first(struct qn_broker *b, struct qn_gate_group *g)
 		return;
 	}
 	pop = QN_CONTAINER(g->parked.next, struct qn_pop_job, link);
+	if (pop->hold_until_ms != 0 && messages != ANY_NUMBER) {
+		pop->ready += messages;
+		if (pop->ready < pop->want.budget) {
+			return;
+		}
+	}
 	qn_unpark(b, pop);
 	pop->attempts = 0;
 	if (pop->want.from == QN_CLAIM_LABELS) {
@@ -199,8 +208,8 @@ static void wake_first(struct qn_broker *b, struct qn_gate_group *g)
 	qn_pop_ready(b, pop);
 }
 
-/** group n = 0: every group. */
-static void mark_gate(struct qn_broker *b, const struct gate_key *k, struct qn_span only)
+/** only.n = 0: every group. */
+static void mark_gate(struct qn_broker *b, const struct gate_key *k, struct qn_span only, uint32_t messages)
 {
 	struct qn_gate *gate = find(b, k);
 
@@ -212,34 +221,42 @@ static void mark_gate(struct qn_broker *b, const struct gate_key *k, struct qn_s
 		struct qn_gate_group *g = QN_CONTAINER(node, struct qn_gate_group, link);
 
 		if ((only.n == 0 || qn_span_eq(g->group, only)) && g->scout == NULL) {
-			wake_first(b, g);
+			wake_first(b, g, messages);
 		}
 	}
 }
 
-static void mark(struct qn_broker *b, const struct qn_settle_lane *lane, struct qn_span only)
+static void mark(struct qn_broker *b, const struct qn_settle_lane *lane, struct qn_span only, uint32_t messages)
 {
 	struct gate_key k = {.from = QN_CLAIM_LABELS, .tenant = &lane->tenant};
 
-	mark_gate(b, &k, only);
+	mark_gate(b, &k, only, messages);
 	k.from = QN_CLAIM_QUEUE;
 	k.queue = lane->queue;
-	mark_gate(b, &k, only);
+	mark_gate(b, &k, only, messages);
 	k.from = QN_CLAIM_LANE;
 	k.partition = lane->partition;
-	mark_gate(b, &k, only);
+	mark_gate(b, &k, only, messages);
 }
 
-void qn_gate_mark(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, struct qn_span partition)
+void qn_gate_mark(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue, struct qn_span partition,
+                  uint32_t messages)
 {
 	const struct qn_settle_lane lane = {.tenant = *tenant, .queue = queue, .partition = partition};
 
-	mark(b, &lane, (struct qn_span){NULL, 0});
+	mark(b, &lane, (struct qn_span){NULL, 0}, messages);
+}
+
+void qn_gate_ready(struct qn_broker *b, const struct qn_group_key *g)
+{
+	const struct gate_key k = {.from = QN_CLAIM_QUEUE, .tenant = &g->tenant, .queue = g->queue};
+
+	mark_gate(b, &k, g->group, ANY_NUMBER);
 }
 
 void qn_gate_mark_group(struct qn_broker *b, const struct qn_settle_lane *lane)
 {
-	mark(b, lane, lane->group);
+	mark(b, lane, lane->group, ANY_NUMBER);
 }
 
 void qn_gate_cascade(struct qn_broker *b, struct qn_pop_job *pop)
@@ -253,7 +270,7 @@ void qn_gate_cascade(struct qn_broker *b, struct qn_pop_job *pop)
 		g->scout = NULL;
 	}
 	if (g->scout == NULL) {
-		wake_first(b, g);
+		wake_first(b, g, ANY_NUMBER);
 	}
 }
 
@@ -267,28 +284,51 @@ static void on_due(uv_timer_t *timer)
 		struct qn_pop_job *pop = QN_CONTAINER(n, struct qn_pop_job, due);
 
 		qn_unpark(b, pop);
-		if (now >= pop->deadline_ms) {
+		if (now >= pop->deadline_ms && pop->hold_until_ms == 0) {
 			qn_pop_finish(b, pop, pop->failure.code == 0 ? NULL : &pop->failure);
 		} else {
 			qn_pop_ready(b, pop);
 		}
 	}
+	qn_hot_tick(b);
 	qn_pop_pump(b);
 	qn_query_pump(b);
 	qn_parks_arm(b);
 }
 
+static void walk_gate(struct qn_map_node *node, void *arg)
+{
+	struct qn_gate *gate = QN_CONTAINER(node, struct qn_gate, node);
+
+	for (struct qn_list *at = gate->groups.next; gate->from == QN_CLAIM_QUEUE && at != &gate->groups;
+	     at = at->next) {
+		const struct qn_gate_group *g = QN_CONTAINER(at, const struct qn_gate_group, link);
+		const struct qn_group_key k = {gate->tenant, gate->queue, g->group};
+
+		qn_hot_walk(arg, &k);
+	}
+}
+
+void qn_parks_walk(struct qn_broker *b)
+{
+	qn_map_each(&b->gates, walk_gate, b);
+}
+
 void qn_parks_arm(struct qn_broker *b)
 {
 	struct qn_heap_node *n = qn_heap_first(&b->dues);
+	uint64_t due = b->app->hotlist.vt->next_due_ms(b->app->hotlist.self);
 	uint64_t now = qn_mono_ms();
 
-	if (n == NULL) {
+	if (n != NULL && n->due_ms < due) {
+		due = n->due_ms;
+	}
+	if (due == UINT64_MAX) {
 		(void)uv_timer_stop(&b->timer);
 		return;
 	}
 	uv_update_time(b->timer.loop);
-	(void)uv_timer_start(&b->timer, on_due, n->due_ms > now ? n->due_ms - now : 0, 0);
+	(void)uv_timer_start(&b->timer, on_due, due > now ? due - now : 0, 0);
 }
 
 void qn_parks_drain(struct qn_broker *b)

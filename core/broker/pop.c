@@ -7,6 +7,10 @@
  * parked (parks.c) until a mark, its next look or its deadline. While nothing wakes it a parked pop
  * looks again after pop_wait_initial_ms, growing to pop_wait_max_ms, or when the storage said a
  * lease or a delay ends. Before every further claim the client must still be there.
+ *
+ * A waiting pop whose batch is not full may be told to hold (minPopWaitTime): it parks until marks
+ * have made the batch full, or the time, which its own deadline bounds, is over; then it takes what
+ * is there.
  */
 #include "internal.h"
 
@@ -77,8 +81,8 @@ void qn_pop_cancel(struct qn_broker *b, struct qn_pop_job *pop)
 	}
 }
 
-/** When a pop that found nothing looks again. */
-static uint64_t next_look(const struct qn_broker *b, const struct qn_pop_job *pop, int64_t due_us)
+/** When a pop that found nothing looks again; due_in_us: something becomes claimable, 0 when unknown. */
+static uint64_t next_look(const struct qn_broker *b, const struct qn_pop_job *pop, int64_t due_in_us)
 {
 	const struct qn_core_options *o = &b->app->options;
 	uint64_t now = qn_mono_ms();
@@ -92,23 +96,20 @@ static uint64_t next_look(const struct qn_broker *b, const struct qn_pop_job *po
 		wait = (double)o->pop_wait_max_ms;
 	}
 	due = now + (uint64_t)wait;
-	if (due_us > 0) {
-		/* The storage's clock may differ from ours: this only ever brings the look forward. */
-		int64_t in_ms = (due_us - qn_now_us()) / 1000 + DUE_PAD_MS;
-
-		if (in_ms > 0 && now + (uint64_t)in_ms < due) {
-			due = now + (uint64_t)in_ms;
-		}
+	if (due_in_us > 0 && now + (uint64_t)due_in_us / 1000 + DUE_PAD_MS < due) {
+		due = now + (uint64_t)due_in_us / 1000 + DUE_PAD_MS;
 	}
 	return due < pop->deadline_ms ? due : pop->deadline_ms;
 }
 
-static void found_nothing(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_claim_pop *r,
+/** r NULL: the storage was not asked, or failed with e. */
+static void found_nothing(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_claim_pop *r, int64_t now_us,
                           const struct qn_error *e)
 {
 	bool may_wait = pop->wait && !b->draining && qn_mono_ms() < pop->deadline_ms;
 
 	pop->attempts++;
+	pop->hold_until_ms = 0;
 	pop->failure = (struct qn_error){0};
 	if (e != NULL) {
 		pop->failure = *e;
@@ -128,12 +129,43 @@ static void found_nothing(struct qn_broker *b, struct qn_pop_job *pop, const str
 		qn_pop_finish(b, pop, NULL);
 		return;
 	}
-	qn_park(b, pop, next_look(b, pop, r == NULL ? 0 : r->next_due_us));
+	qn_park(b, pop, next_look(b, pop, r == NULL || r->next_due_us == 0 ? 0 : r->next_due_us - now_us));
 }
 
 void qn_pop_failed(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_error *e)
 {
-	found_nothing(b, pop, NULL, e);
+	found_nothing(b, pop, NULL, 0, e);
+}
+
+/** The batch is not full and its queue would rather wait. */
+static void hold(struct qn_broker *b, struct qn_pop_job *pop, const struct qn_claim_pop *r)
+{
+	uint64_t now = qn_mono_ms();
+
+	if (b->draining) {
+		qn_pop_finish(b, pop, NULL);
+		return;
+	}
+	if (pop->hold_until_ms == 0) {
+		pop->hold_until_ms = now + (uint64_t)r->hold_ms;
+		if (pop->hold_until_ms > pop->deadline_ms) {
+			pop->hold_until_ms = pop->deadline_ms;
+		}
+	}
+	pop->ready = r->ready;
+	if (pop->epoch != qn_gate_epoch(pop) || now >= pop->hold_until_ms) {
+		qn_pop_ready(b, pop);
+		return;
+	}
+	qn_park(b, pop, pop->hold_until_ms);
+}
+
+/** Whether the claim may say that it is too early to take a part of the batch. */
+static bool may_hold(const struct qn_pop_job *pop)
+{
+	uint64_t until = pop->hold_until_ms == 0 ? pop->deadline_ms : pop->hold_until_ms;
+
+	return pop->wait && pop->want.budget > 1 && qn_mono_ms() < until;
 }
 
 static void claimed(struct claim *c, uint32_t i)
@@ -145,11 +177,15 @@ static void claimed(struct claim *c, uint32_t i)
 	if (c->from_ring[i]) {
 		const struct qn_group_key g = {r->tenant, r->queue, r->group};
 
-		b->app->hotlist.vt->settle(b->app->hotlist.self, &g, r->verdicts, r->verdict_count, qn_now_us(),
+		b->app->hotlist.vt->settle(b->app->hotlist.self, &g, r->verdicts, r->verdict_count, c->op.now_us,
 		                           qn_mono_ms());
 	}
+	if (r->hold_ms > 0) {
+		hold(b, pop, r);
+		return;
+	}
 	if (r->lane_count == 0) {
-		found_nothing(b, pop, r, NULL);
+		found_nothing(b, pop, r, c->op.now_us, NULL);
 		return;
 	}
 	qn_lease_granted(b, r);
@@ -172,7 +208,7 @@ static void claim_failed(struct claim *c, uint32_t i, const struct qn_error *e)
 		for (uint32_t k = 0; k < r->candidate_count; k++) {
 			const struct qn_verdict busy = {.partition_id = r->candidates[k], .kind = QN_LANE_BUSY};
 
-			b->app->hotlist.vt->settle(b->app->hotlist.self, &g, &busy, 1, qn_now_us(), qn_mono_ms());
+			b->app->hotlist.vt->settle(b->app->hotlist.self, &g, &busy, 1, 0, qn_mono_ms());
 		}
 	}
 	qn_pop_failed(b, c->jobs[i], e);
@@ -219,6 +255,7 @@ static bool take_candidates(struct claim *c, uint32_t i)
 		w->candidate_count = n;
 		c->from_ring[i] = true;
 	}
+	qn_hot_walk(b, &g);
 	return take != QN_TAKE_EMPTY;
 }
 
@@ -234,9 +271,10 @@ static void add(struct claim *c, struct qn_pop_job *pop)
 	}
 	pop->epoch = qn_gate_epoch(pop);
 	c->op.pops[i] = pop->want;
+	c->op.pops[i].may_hold = may_hold(pop);
 	c->from_ring[i] = false;
 	if (!take_candidates(c, i)) {
-		found_nothing(b, pop, NULL, NULL);
+		found_nothing(b, pop, NULL, 0, NULL);
 		return;
 	}
 	pop->state = QN_POP_CLAIMING;

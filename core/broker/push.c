@@ -147,7 +147,7 @@ static void lane_stored(struct qn_broker *b, struct qn_lane_flush *lf, const str
 	for (uint32_t i = 0; i < lf->count; i++) {
 		qn_push_resolve(b, lf->items[i], QN_ITEM_QUEUED);
 	}
-	qn_gate_mark(b, &l->tenant, l->queue, l->partition);
+	qn_gate_mark(b, &l->tenant, l->queue, l->partition, lf->count);
 }
 
 /** Nothing was stored: the duplicates get their originals' ids, the survivors go again first. */

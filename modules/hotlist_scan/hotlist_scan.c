@@ -37,10 +37,9 @@ static bool walk_due(void *self, const struct qn_group_key *g, struct qn_walk *w
 	return false;
 }
 
-static void walk_page(void *self, const struct qn_group_key *g, const struct qn_uuid *lanes, uint32_t count, bool last,
-                      uint64_t now_tick_ms)
+static void walk_page(void *self, const struct qn_group_key *g, const struct qn_walk_page *page, uint64_t now_tick_ms)
 {
-	(void)self, (void)g, (void)lanes, (void)count, (void)last, (void)now_tick_ms;
+	(void)self, (void)g, (void)page, (void)now_tick_ms;
 }
 
 static void forget_queue(void *self, const struct qn_uuid *tenant, struct qn_span queue)
@@ -59,10 +58,10 @@ static uint64_t next_due_ms(void *self)
 	return UINT64_MAX;
 }
 
-static uint64_t estimate(void *self, const struct qn_group_key *g)
+static bool due(void *self, struct qn_group_key *g, uint64_t now_tick_ms)
 {
-	(void)self, (void)g;
-	return UINT64_MAX;
+	(void)self, (void)g, (void)now_tick_ms;
+	return false;
 }
 
 static const struct qn_hotlist_vt vtable = {
@@ -76,7 +75,7 @@ static const struct qn_hotlist_vt vtable = {
 	.forget_queue = forget_queue,
 	.forget_group = forget_group,
 	.next_due_ms = next_due_ms,
-	.estimate = estimate,
+	.due = due,
 };
 
 static int load(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e)

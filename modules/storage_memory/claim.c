@@ -27,7 +27,7 @@ struct serving {
 	uint64_t serial; /* of the call */
 	int64_t now_us, left, left_bytes;
 	uint32_t lane_cap;
-	bool is_full;
+	bool is_full, is_held;
 };
 
 static struct qn_mem_lane **lane_array(struct serving *s, size_t n)
@@ -223,6 +223,44 @@ static bool take_lane(struct serving *s, struct qn_mem_lane *l, struct qn_mem_cu
 	return true;
 }
 
+/* Messages of the lane that the pop could take now; 0 also while it is leased, delayed or taken by another pop. */
+static int64_t ready_messages(struct serving *s, struct qn_mem_lane *l)
+{
+	struct qn_mem_cursor *c = qn_mem_contact(s->m, l, s->pop->group, &s->pop->start);
+
+	return l->last_offset <= c->committed || c->claim_serial == s->serial || qn_mem_is_leased(c, s->now_us) ||
+	                       visible_at(s, l, c) > 0
+	               ? 0
+	               : l->last_offset - c->committed;
+}
+
+/* Whether the pop is to wait for a fuller batch (minPopWaitTime). */
+static bool hold(struct serving *s, const struct lanes *from)
+{
+	struct qn_claim_pop *p = s->pop;
+	int64_t ready = 0;
+	int32_t hold_ms = INT32_MAX;
+	uint32_t lanes = 0;
+
+	for (uint32_t i = 0; i < from->count && lanes < s->lane_cap && ready < p->budget; i++) {
+		int64_t n = from->lane[i] == NULL ? 0 : ready_messages(s, from->lane[i]);
+
+		if (n > 0) {
+			const struct qn_queue_options *o = &from->lane[i]->queue->options;
+
+			ready += n;
+			hold_ms = o->min_pop_wait_ms < hold_ms ? o->min_pop_wait_ms : hold_ms;
+			lanes++;
+		}
+	}
+	if (ready == 0 || ready >= p->budget || hold_ms == 0) {
+		return false;
+	}
+	p->ready = ready;
+	p->hold_ms = hold_ms;
+	return true;
+}
+
 static struct qn_verdict judge(struct serving *s, struct qn_mem_lane *l)
 {
 	struct qn_verdict v = {.partition_id = l->id, .kind = QN_LANE_EMPTY};
@@ -245,10 +283,11 @@ static struct qn_verdict judge(struct serving *s, struct qn_mem_lane *l)
 		v.kind = QN_LANE_LATER;
 		return v;
 	}
-	if (s->left > 0 && !s->is_full && s->pop->lane_count < s->lane_cap && take_lane(s, l, c)) {
+	if (!s->is_held && s->left > 0 && !s->is_full && s->pop->lane_count < s->lane_cap && take_lane(s, l, c)) {
 		v.kind = QN_TOOK;
 		v.last_offset = l->last_offset;
 		v.batch_end = s->pop->lanes[s->pop->lane_count - 1].batch_end;
+		v.until_us = s->pop->lanes[s->pop->lane_count - 1].lease_expires_at_us;
 	}
 	return v;
 }
@@ -270,6 +309,9 @@ static void serve(struct serving *s)
 	p->verdicts = NULL;
 	p->contended = false; /* nothing here ever waits for a lock */
 	p->next_due_us = 0;
+	p->hold_ms = 0;
+	p->ready = 0;
+	s->is_held = p->may_hold && hold(s, &from);
 	if (wants_verdicts) {
 		p->verdicts = s->m->host->arena_alloc(s->arena, from.count * sizeof(*p->verdicts));
 	}
@@ -294,12 +336,10 @@ void qn_mem_claim(struct qn_mem *m, struct qn_claim_op *op)
 {
 	uint64_t serial = ++m->serial;
 
+	op->now_us = m->host->now_us();
 	for (uint32_t i = 0; i < op->pop_count; i++) {
-		struct serving s = {.m = m,
-		                    .arena = op->op.arena,
-		                    .pop = &op->pops[i],
-		                    .serial = serial,
-		                    .now_us = m->host->now_us()};
+		struct serving s = {
+			.m = m, .arena = op->op.arena, .pop = &op->pops[i], .serial = serial, .now_us = op->now_us};
 
 		serve(&s);
 	}

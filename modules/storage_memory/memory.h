@@ -235,6 +235,7 @@ void qn_mem_push(struct qn_mem *m, struct qn_push_op *op);               /* push
 void qn_mem_fetch(struct qn_mem *m, struct qn_fetch_op *op);             /* push.c */
 void qn_mem_hashes(struct qn_mem *m, struct qn_hashes_op *op);           /* push.c */
 void qn_mem_register(struct qn_mem *m, struct qn_register_op *op);       /* groups.c */
+void qn_mem_walk(struct qn_mem *m, struct qn_walk_op *op);               /* walk.c */
 void qn_mem_claim(struct qn_mem *m, struct qn_claim_op *op);             /* claim.c */
 void qn_mem_settle(struct qn_mem *m, struct qn_settle_op *op);           /* settle.c */
 void qn_mem_dead_letter(struct qn_mem *m, struct qn_dead_letter_op *op); /* leases.c */

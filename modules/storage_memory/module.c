@@ -46,6 +46,7 @@ BIND(push, qn_push_op, qn_mem_push)
 BIND(fetch, qn_fetch_op, qn_mem_fetch)
 BIND(hashes, qn_hashes_op, qn_mem_hashes)
 BIND(register_group, qn_register_op, qn_mem_register)
+BIND(walk, qn_walk_op, qn_mem_walk)
 BIND(claim, qn_claim_op, qn_mem_claim)
 BIND(settle, qn_settle_op, qn_mem_settle)
 BIND(dead_letter, qn_dead_letter_op, qn_mem_dead_letter)
@@ -102,6 +103,7 @@ static const struct qn_storage_vt vtable = {
 	.transaction = transaction,
 	.maintain = maintain,
 	.sweep = sweep,
+	.walk = walk,
 };
 
 static const struct qn_option options[] = {

@@ -32,6 +32,7 @@ static struct qn_storage_slots slots(void *self)
 BIND(push, qn_push_op, qn_pg_push)
 BIND(fetch, qn_fetch_op, qn_pg_fetch)
 BIND(register_group, qn_register_op, qn_pg_register)
+BIND(walk, qn_walk_op, qn_pg_walk)
 BIND(claim, qn_claim_op, qn_pg_claim)
 BIND(settle, qn_settle_op, qn_pg_settle)
 BIND(dead_letter, qn_dead_letter_op, qn_pg_dead_letter)
@@ -75,6 +76,7 @@ static const struct qn_storage_vt vt = {
 	.transaction = transaction,
 	.maintain = maintain,
 	.sweep = sweep,
+	.walk = walk,
 };
 
 static int load(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e)

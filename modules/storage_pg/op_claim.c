@@ -92,6 +92,7 @@ static void encode(struct qn_pg_params *p, const struct qn_claim_op *op, bool le
 	QN_PG_EACH(p, QN_PG_INT4S, qn_pg_elem_int4, n, c[i].max_lanes);
 	encode_candidates(p, op);
 	qn_pg_put_bool(p, lease_async);
+	QN_PG_EACH(p, QN_PG_BOOLS, qn_pg_elem_bool, n, c[i].may_hold);
 }
 
 static struct qn_claim_pop *pop_at(struct reading *g, int row)
@@ -209,6 +210,9 @@ static void read_row(struct reading *g, int row)
 	} else if (kind == ROW_POP) {
 		pop->next_due_us = qn_pg_int8_or(g->r, row, COL_AT_US, 0);
 		pop->contended = qn_pg_int4_or(g->r, row, COL_N, 0) != 0;
+		pop->hold_ms = qn_pg_int4(g->r, row, COL_COUNT);
+		pop->ready = qn_pg_int8(g->r, row, COL_LAST_OFFSET);
+		g->op->now_us = qn_pg_int8(g->r, row, COL_BASE_OFFSET);
 	} else if (kind == ROW_VERDICT) {
 		read_verdict(g, row, pop);
 	} else if (kind == ROW_LANE) {

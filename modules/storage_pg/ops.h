@@ -13,6 +13,8 @@ void qn_pg_push(struct qn_pg_pool *pool, struct qn_push_op *op);
 void qn_pg_hashes(struct qn_pg_pool *pool, struct qn_hashes_op *op);
 /* op_claim.c */
 void qn_pg_claim(struct qn_pg_pool *pool, struct qn_claim_op *op);
+/* op_walk.c */
+void qn_pg_walk(struct qn_pg_pool *pool, struct qn_walk_op *op);
 /* op_settle.c */
 void qn_pg_settle(struct qn_pg_pool *pool, struct qn_settle_op *op);
 void qn_pg_dead_letter(struct qn_pg_pool *pool, struct qn_dead_letter_op *op);

@@ -158,6 +158,12 @@ static uint32_t http_connections(void *self, void *tself)
 	return 0;
 }
 
+static uint64_t hotlist_next_due_ms(void *self)
+{
+	(void)self;
+	return UINT64_MAX;
+}
+
 static bool http_is_public(void *self)
 {
 	(void)self;
@@ -175,6 +181,9 @@ static void fill_vtable(const char *kind)
 	} else if (strcmp(kind, "dedup") == 0) {
 		vtable.head = (struct qn_iface){sizeof(vtable.dedup), QN_DEDUP_MAJOR, QN_DEDUP_MINOR};
 		vtable.dedup.expire = dedup_expire;
+	} else if (strcmp(kind, "hotlist") == 0) {
+		vtable.head = (struct qn_iface){sizeof(vtable.hotlist), QN_HOTLIST_MAJOR, QN_HOTLIST_MINOR};
+		vtable.hotlist.next_due_ms = hotlist_next_due_ms;
 	} else if (strcmp(kind, "http") == 0) {
 		vtable.head = (struct qn_iface){sizeof(vtable.http), QN_HTTP_MAJOR, QN_HTTP_MINOR};
 		vtable.http.listen = http_listen;

@@ -222,8 +222,10 @@ static void every_candidate_gets_a_verdict(void **state)
 	assert_int_equal(verdict_on(&p, other), QN_LANE_GONE);
 	assert_int_equal(verdict_on(&p, unknown), QN_LANE_GONE);
 	for (uint32_t i = 0; i < 5; i++) {
-		assert_int_equal(p.verdicts[i].until_us != 0, p.verdicts[i].kind == QN_LANE_LEASED);
+		assert_int_equal(p.verdicts[i].until_us != 0,
+		                 p.verdicts[i].kind == QN_LANE_LEASED || p.verdicts[i].kind == QN_TOOK);
 		if (p.verdicts[i].kind == QN_TOOK) {
+			assert_int_equal(p.verdicts[i].until_us, p.lanes[0].lease_expires_at_us);
 			assert_int_equal(p.verdicts[i].batch_end, 1);
 			assert_int_equal(p.verdicts[i].last_offset, 1);
 		}

@@ -183,7 +183,136 @@ static void every_class_has_slots(void **state)
 	assert_true(s.push > 0 && s.claim > 0 && s.settle > 0 && s.query > 0);
 }
 
+/* ---- minPopWaitTime -------------------------------------------------------------------------- */
+
+static struct qn_claim_pop held_pop(struct ct *c, int32_t budget)
+{
+	struct qn_claim_pop p = pop_of(c, L1);
+
+	p.may_hold = true;
+	p.budget = budget;
+	p.max_lanes = 0;
+	return p;
+}
+
+static void waits_for(struct ct *c, const char *queue, int32_t min_pop_wait_ms)
+{
+	struct qn_queue_options o = options_default();
+
+	o.min_pop_wait_ms = min_pop_wait_ms;
+	configure(c, queue, o);
+}
+
+static void a_batch_that_is_not_full_is_held(void **state)
+{
+	struct ct *c = *state;
+	struct qn_claim_pop p;
+
+	waits_for(c, "q", 700);
+	push_to(c, "q", "p", "a b");
+	push_to(c, "q", "p2", "a b d");
+	p = claim(c, held_pop(c, 6));
+	assert_int_equal(p.lane_count, 0);
+	assert_int_equal(p.hold_ms, 700);
+	assert_int_equal(p.ready, 5);
+	p = claim(c, held_pop(c, 5));
+	assert_int_equal(p.hold_ms, 0);
+	assert_int_equal(p.lane_count, 2);
+}
+
+static void a_pop_that_may_not_be_held_is_served(void **state)
+{
+	struct ct *c = *state;
+	struct qn_claim_pop p = held_pop(c, 6);
+
+	waits_for(c, "q", 700);
+	push(c, "a b");
+	p.may_hold = false;
+	p = claim(c, p);
+	assert_int_equal(p.hold_ms, 0);
+	assert_int_equal(p.lane_count, 1);
+}
+
+static void nothing_is_held_where_nothing_is_ready(void **state)
+{
+	struct ct *c = *state;
+	struct qn_claim_pop p;
+
+	waits_for(c, "q", 700);
+	assert_int_equal(claim(c, held_pop(c, 6)).hold_ms, 0);
+	push(c, "a b");
+	p = held_pop(c, 6);
+	p.may_hold = false;
+	assert_int_equal(claim(c, p).lane_count, 1);
+	/* What is leased is not ready. */
+	p = held_pop(c, 6);
+	p.lease_id = ct_span(L2);
+	p = claim(c, p);
+	assert_int_equal(p.hold_ms, 0);
+	assert_int_equal(p.lane_count, 0);
+}
+
+static void a_held_candidate_is_given_back(void **state)
+{
+	struct ct *c = *state;
+	struct qn_claim_pop p = held_pop(c, 6);
+	struct qn_push_lane l = push(c, "a b");
+
+	waits_for(c, "q", 700);
+	p.candidates = &l.lane_id;
+	p.candidate_count = 1;
+	p = claim(c, p);
+	assert_int_equal(p.hold_ms, 700);
+	assert_int_equal(p.verdict_count, 1);
+	assert_int_equal(p.verdicts[0].kind, QN_LANE_BUSY);
+}
+
+static void one_queue_that_does_not_wait_is_enough(void **state)
+{
+	struct ct *c = *state;
+	struct qn_queue_options o = options_default();
+	struct qn_claim_pop p = held_pop(c, 6);
+
+	o.name_space = ct_span("ns");
+	o.min_pop_wait_ms = 900;
+	configure(c, "q", o);
+	o.min_pop_wait_ms = 300;
+	configure(c, "q2", o);
+	push_to(c, "q", "p", "a");
+	push_to(c, "q2", "p", "a");
+	p.from = QN_CLAIM_LABELS;
+	p.queue = ct_span("");
+	p.name_space = ct_span("ns");
+	assert_int_equal(claim(c, p).hold_ms, 300);
+	o.min_pop_wait_ms = 0;
+	configure(c, "q2", o);
+	p = claim(c, p);
+	assert_int_equal(p.hold_ms, 0);
+	assert_int_equal(p.lane_count, 2);
+}
+
+static void a_claim_tells_the_storages_time(void **state)
+{
+	struct ct *c = *state;
+	struct qn_push_lane l = push(c, "a");
+	struct qn_claim_op *op = ct_alloc(c, sizeof(*op));
+	struct qn_claim_pop p = pop_of(c, L1);
+
+	op->pops = &p;
+	op->pop_count = 1;
+	ct_claim_op(c, op);
+	assert_true(op->now_us >= l.created_at_us);
+	assert_true(op->now_us < l.created_at_us + 60000000);
+	assert_int_equal(p.lanes[0].lease_expires_at_us, op->now_us + QN_LEASE_IMPLICIT_S * INT64_C(1000000));
+}
+
 const struct CMUnitTest visible_cases[] = {
+	CASE(a_batch_that_is_not_full_is_held),
+	CASE(a_pop_that_may_not_be_held_is_served),
+	CASE(nothing_is_held_where_nothing_is_ready),
+	CASE(a_held_candidate_is_given_back),
+	CASE(one_queue_that_does_not_wait_is_enough),
+	CASE(a_claim_tells_the_storages_time),
 	CASE(delayed_messages_come_later),
 	CASE(a_window_waits_for_quiet),
 	CASE(options_act_on_what_is_stored),

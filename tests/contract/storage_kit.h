@@ -46,6 +46,7 @@ void ct_extend_op(struct ct *c, struct qn_extend_op *op);
 void ct_release_op(struct ct *c, struct qn_release_op *op);
 void ct_configure_op(struct ct *c, struct qn_configure_op *op);
 void ct_delete_op(struct ct *c, struct qn_delete_op *op);
+void ct_walk_op(struct ct *c, struct qn_walk_op *op);
 void ct_list_op(struct ct *c, struct qn_list_op *op);
 void ct_maintain_op(struct ct *c, struct qn_maintain_op *op);
 void ct_sweep_op(struct ct *c, struct qn_sweep_op *op);
@@ -80,9 +81,9 @@ bool same_id(struct qn_uuid a, struct qn_uuid b);
 
 /** The cases of each file. */
 extern const struct CMUnitTest push_cases[], claim_cases[], visible_cases[], group_cases[], settle_cases[],
-	letter_cases[], queue_cases[], sweep_cases[], transaction_cases[];
+	letter_cases[], queue_cases[], sweep_cases[], transaction_cases[], walk_cases[];
 extern const size_t push_case_count, claim_case_count, visible_case_count, group_case_count, settle_case_count,
-	letter_case_count, queue_case_count, sweep_case_count, transaction_case_count;
+	letter_case_count, queue_case_count, sweep_case_count, transaction_case_count, walk_case_count;
 /** One case per row of the decision table; allocated. */
 struct CMUnitTest *decision_cases(size_t *count);
 

@@ -96,19 +96,28 @@ static void settle(const struct hot *h, const char *group, int lane, enum qn_ver
 	vt()->settle(self(), &k, &v, 1, NOW_US, T0);
 }
 
-/* True when the module answers with lanes; the group is known from then on. */
-static bool answers(const struct hot *h, const char *group)
+/* Answers the group's walk with `count` lanes from `from` on, all on its first page. */
+static void walk(const struct hot *h, const char *group, int from, uint32_t count)
 {
 	struct qn_group_key k = key(h, group);
 	struct qn_walk w;
+
+	while (vt()->walk_due(self(), &k, &w, T0)) {
+		const struct qn_walk_page page = {&h->lane[from], count, h->lane[MANY - 1], true};
+
+		assert_false(vt()->walk_due(self(), &k, &w, T0));
+		vt()->walk_page(self(), &k, &page, T0);
+		count = 0;
+	}
+}
+
+/* True when the module answers with lanes; the group is known and its walk over from then on. */
+static bool answers(const struct hot *h, const char *group)
+{
 	bool is_cold = take(h, group, 1, 1, T0).count < 0;
 
-	/* A cold group may ask for a walk before it knows anything. */
-	if (is_cold && vt()->walk_due(self(), &k, &w, T0)) {
-		vt()->walk_page(self(), &k, NULL, 0, true, T0);
-		is_cold = take(h, group, 1, 1, T0).count < 0;
-	}
-	return !is_cold;
+	walk(h, group, 0, 0);
+	return !is_cold || take(h, group, 1, 1, T0).count >= 0;
 }
 
 static int setup(void **state)
@@ -243,6 +252,21 @@ static void hl5_a_leased_lane_comes_back_at_its_expiry(void **state)
 	assert_true(has(&t, h->lane[0]));
 }
 
+static void hl5_a_time_that_is_over_counts_as_now(void **state)
+{
+	const struct hot *h = *state;
+	struct taken t;
+
+	if (!answers(h, "g")) {
+		return;
+	}
+	mark(h, 0, 5);
+	(void)take(h, "g", 10, 100, T0);
+	settle(h, "g", 0, QN_LANE_LATER, NOW_US - 1);
+	t = take(h, "g", 10, 100, T0 + 10);
+	assert_true(has(&t, h->lane[0]));
+}
+
 static void hl5_promote_brings_it_back_at_once(void **state)
 {
 	const struct hot *h = *state;
@@ -280,6 +304,74 @@ static void hl6_forgetting_leaves_nothing(void **state)
 	assert_int_equal(vt()->next_due_ms(self()), UINT64_MAX);
 }
 
+static void hl6_a_page_for_a_forgotten_group_is_ignored(void **state)
+{
+	const struct hot *h = *state;
+	struct qn_group_key k = key(h, "g");
+	const struct qn_walk_page page = {h->lane, 1, h->lane[0], true};
+	struct qn_walk w;
+
+	(void)take(h, "g", 10, 100, T0);
+	if (!vt()->walk_due(self(), &k, &w, T0)) {
+		return;
+	}
+	vt()->forget_group(self(), &k);
+	vt()->walk_page(self(), &k, &page, T0);
+	assert_true(take(h, "g", 10, 100, T0).count <= 0);
+}
+
+static void hl7_lanes_of_a_page_are_marked(void **state)
+{
+	const struct hot *h = *state;
+	struct taken t = take(h, "g", 10, 100, T0);
+
+	walk(h, "g", 2, 3);
+	t = take(h, "g", 10, 100, T0);
+	for (int i = 2; t.count >= 0 && i < 5; i++) {
+		assert_true(has(&t, h->lane[i]));
+	}
+}
+
+static void hl7_a_page_that_could_not_be_read_is_asked_for_again(void **state)
+{
+	const struct hot *h = *state;
+	struct qn_group_key k = key(h, "g");
+	struct qn_walk w, again;
+
+	(void)take(h, "g", 10, 100, T0);
+	if (!vt()->walk_due(self(), &k, &w, T0)) {
+		return;
+	}
+	assert_true(w.limit >= 1);
+	vt()->walk_page(self(), &k, NULL, T0);
+	assert_true(vt()->walk_due(self(), &k, &again, T0 + 60000));
+	assert_memory_equal(&again.after_id, &w.after_id, sizeof(w.after_id));
+}
+
+static void hl8_a_lane_that_becomes_ready_is_announced(void **state)
+{
+	const struct hot *h = *state;
+	struct qn_group_key g;
+	struct taken t;
+
+	if (!answers(h, "g")) {
+		return;
+	}
+	mark(h, 0, 5);
+	(void)take(h, "g", 10, 100, T0);
+	settle(h, "g", 0, QN_LANE_LATER, NOW_US + 5000000);
+	assert_false(vt()->due(self(), &g, T0 + 1));
+	assert_true(vt()->due(self(), &g, T0 + 5001));
+	assert_int_equal(g.group.n, 1);
+	assert_memory_equal(g.group.p, "g", 1);
+	assert_memory_equal(&g.tenant, &h->tenant, sizeof(g.tenant));
+	assert_int_equal(g.queue.n, 1);
+	assert_false(vt()->due(self(), &g, T0 + 5001));
+	assert_true(vt()->next_due_ms(self()) > T0 + 5001);
+	t = take(h, "g", 10, 100, T0 + 5001);
+	assert_true(has(&t, h->lane[0]));
+}
+
 #define HL(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(int argc, char **argv)
@@ -292,8 +384,13 @@ int main(int argc, char **argv)
 		HL(hl4_a_mark_during_a_claim_survives_empty),
 		HL(hl4_empty_without_a_mark_ends_it),
 		HL(hl5_a_leased_lane_comes_back_at_its_expiry),
+		HL(hl5_a_time_that_is_over_counts_as_now),
 		HL(hl5_promote_brings_it_back_at_once),
 		HL(hl6_forgetting_leaves_nothing),
+		HL(hl6_a_page_for_a_forgotten_group_is_ignored),
+		HL(hl7_lanes_of_a_page_are_marked),
+		HL(hl7_a_page_that_could_not_be_read_is_asked_for_again),
+		HL(hl8_a_lane_that_becomes_ready_is_announced),
 	};
 	int failed;
 

@@ -32,6 +32,7 @@ int main(int argc, char **argv)
 	failed += run_group("claim", claim_cases, claim_case_count);
 	failed += run_group("visible", visible_cases, visible_case_count);
 	failed += run_group("groups", group_cases, group_case_count);
+	failed += run_group("walk", walk_cases, walk_case_count);
 	rows = decision_cases(&row_count);
 	failed += run_group("decisions", rows, row_count);
 	free(rows);

@@ -1,16 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A hot list as one linked list of (queue, group, lane), for testing its contract suite: the plainest
- * one that answers with lanes. It never walks: a group that is first seen after a mark has missed it,
- * so a queue's marks are kept under the empty group, from which a new group is filled.
+ * one that answers with lanes. A group it meets for the first time lets the storage scan until it has
+ * been walked; groups are walked again and again, in small pages.
  *
- * FAKE_FORGETS_MARKS, FAKE_IGNORES_BUDGET and FAKE_LOSES_LEASED each break one rule on purpose.
+ * FAKE_FORGETS_MARKS, FAKE_IGNORES_BUDGET, FAKE_LOSES_LEASED, FAKE_DROPS_PAGES and FAKE_KEEPS_QUIET each
+ * break one rule on purpose.
  */
 #include <qn/abi.h>
 #include <qn/hotlist.h>
 #include <string.h>
 
+#define PAGE      3
+#define REWALK_MS 1000
+
 enum state { IDLE, READY, WAITING, OUT };
+
+/* A group that was met. */
+struct met {
+	struct met *next;
+	struct qn_uuid tenant, after_id;
+	struct qn_span queue, group;
+	bool walked, asked, running;
+	uint64_t again_ms;
+	char text[];
+};
 
 struct entry {
 	struct entry *next;
@@ -25,6 +39,7 @@ struct entry {
 
 static const struct qn_host *host;
 static struct entry *first;
+static struct met *groups;
 
 static bool is_of(const struct entry *e, const struct qn_group_key *g)
 {
@@ -66,33 +81,42 @@ static void mark_entry(struct entry *e, uint32_t messages)
 	}
 }
 
-static void mark(void *self, const struct qn_lane_mark *m, uint64_t now_tick_ms)
+static struct met *find(const struct qn_group_key *g)
 {
-	const struct qn_group_key all = {m->tenant, m->queue, {"", 0}};
+	struct met *m = groups;
 
-	(void)self, (void)now_tick_ms;
-	mark_entry(get(&all, &m->partition_id), m->messages);
-	for (struct entry *e = first; e != NULL; e = e->next) {
-		const struct qn_group_key same = {m->tenant, m->queue, e->group};
-
-		if (e->group.n > 0 && is_of(e, &same) && memcmp(&e->lane, &m->partition_id, sizeof(e->lane)) == 0) {
-			mark_entry(e, m->messages);
-		}
+	while (m != NULL && !(memcmp(&m->tenant, &g->tenant, sizeof(m->tenant)) == 0 && m->queue.n == g->queue.n &&
+	                      memcmp(m->queue.p, g->queue.p, g->queue.n) == 0 && m->group.n == g->group.n &&
+	                      memcmp(m->group.p, g->group.p, g->group.n) == 0)) {
+		m = m->next;
 	}
+	return m;
 }
 
-/* Entries for every lane of the queue that the group does not have yet. */
-static void fill(const struct qn_group_key *g)
+static void meet(const struct qn_group_key *g)
 {
-	const struct qn_group_key all = {g->tenant, g->queue, {"", 0}};
+	struct met *m = find(g);
 
-	for (struct entry *e = first; e != NULL; e = e->next) {
-		if (is_of(e, &all)) {
-			struct entry *mine = get(g, &e->lane);
+	if (m != NULL) {
+		return;
+	}
+	m = host->alloc(sizeof(*m) + g->queue.n + g->group.n);
+	*m = (struct met){.next = groups, .tenant = g->tenant};
+	memcpy(m->text, g->queue.p, g->queue.n);
+	memcpy(m->text + g->queue.n, g->group.p, g->group.n);
+	m->queue = (struct qn_span){m->text, g->queue.n};
+	m->group = (struct qn_span){m->text + g->queue.n, g->group.n};
+	groups = m;
+}
 
-			if (mine->state == IDLE && mine->messages == 0) {
-				mark_entry(mine, e->messages);
-			}
+static void mark(void *self, const struct qn_lane_mark *k, uint64_t now_tick_ms)
+{
+	(void)self, (void)now_tick_ms;
+	for (struct met *m = groups; m != NULL; m = m->next) {
+		const struct qn_group_key g = {k->tenant, k->queue, m->group};
+
+		if (find(&g) == m) {
+			mark_entry(get(&g, &k->partition_id), k->messages);
 		}
 	}
 }
@@ -107,7 +131,10 @@ static enum qn_take take(void *self, const struct qn_group_key *g, uint32_t max_
 	budget = UINT32_MAX;
 #endif
 	*count = 0;
-	fill(g);
+	meet(g);
+	if (!find(g)->walked) {
+		return QN_TAKE_SCAN;
+	}
 	for (struct entry *e = first; e != NULL && *count < max_lanes; e = e->next) {
 		bool is_ready = e->state == READY || (e->state == WAITING && e->due_ms <= now_tick_ms);
 
@@ -137,6 +164,8 @@ static void settle(void *self, const struct qn_group_key *g, const struct qn_ver
 
 		if (e->marked_while_out || kind == QN_LANE_BUSY) {
 			e->state = READY;
+		} else if (kind == QN_LANE_LATER && verdicts[i].until_us <= now_us) {
+			e->state = READY;
 		} else if (verdicts[i].until_us > now_us) {
 			e->due_ms = now_tick_ms + (uint64_t)(verdicts[i].until_us - now_us) / 1000;
 			e->state = WAITING;
@@ -160,21 +189,57 @@ static void promote(void *self, const struct qn_group_key *g, const struct qn_uu
 
 static bool walk_due(void *self, const struct qn_group_key *g, struct qn_walk *w, uint64_t now_tick_ms)
 {
-	(void)self, (void)g, (void)w, (void)now_tick_ms;
-	return false;
+	struct met *m = find(g);
+
+	(void)self;
+	if (m == NULL || m->asked || (!m->running && m->walked && now_tick_ms < m->again_ms)) {
+		return false;
+	}
+	m->running = true;
+	m->asked = true;
+	*w = (struct qn_walk){.after_id = m->after_id, .limit = PAGE};
+	return true;
 }
 
-static void walk_page(void *self, const struct qn_group_key *g, const struct qn_uuid *lanes, uint32_t count, bool last,
-                      uint64_t now_tick_ms)
+static void walk_page(void *self, const struct qn_group_key *g, const struct qn_walk_page *page, uint64_t now_tick_ms)
 {
-	(void)self, (void)last, (void)now_tick_ms;
-	for (uint32_t i = 0; i < count; i++) {
-		mark_entry(get(g, &lanes[i]), 1);
+	struct met *m = find(g);
+
+	(void)self;
+	if (m == NULL || !m->asked) {
+		return;
 	}
+	m->asked = false;
+	if (page == NULL) {
+		return;
+	}
+	m->after_id = page->next_id;
+	if (page->last) {
+		m->after_id = (struct qn_uuid){{0}};
+		m->walked = true;
+		m->running = false;
+		m->again_ms = now_tick_ms + REWALK_MS;
+	}
+#ifndef FAKE_DROPS_PAGES
+	for (uint32_t i = 0; i < page->count; i++) {
+		mark_entry(get(g, &page->lanes[i]), 1);
+	}
+#endif
 }
 
 static void forget(const struct qn_group_key *g, bool any_group)
 {
+	for (struct met **at = &groups; *at != NULL;) {
+		struct met *m = *at;
+		const struct qn_group_key k = {g->tenant, g->queue, any_group ? m->group : g->group};
+
+		if (find(&k) == m) {
+			*at = m->next;
+			host->free(m);
+		} else {
+			at = &m->next;
+		}
+	}
 	for (struct entry **at = &first; *at != NULL;) {
 		struct entry *e = *at;
 		const struct qn_group_key k = {g->tenant, g->queue, any_group ? e->group : g->group};
@@ -215,10 +280,19 @@ static uint64_t next_due_ms(void *self)
 	return due;
 }
 
-static uint64_t estimate(void *self, const struct qn_group_key *g)
+static bool due(void *self, struct qn_group_key *g, uint64_t now_tick_ms)
 {
 	(void)self, (void)g;
-	return UINT64_MAX;
+	for (struct entry *e = first; e != NULL; e = e->next) {
+		if (e->state == WAITING && e->due_ms <= now_tick_ms) {
+			e->state = READY;
+#ifndef FAKE_KEEPS_QUIET
+			*g = (struct qn_group_key){e->tenant, e->queue, e->group};
+			return true;
+#endif
+		}
+	}
+	return false;
 }
 
 static const struct qn_hotlist_vt vtable = {
@@ -232,7 +306,7 @@ static const struct qn_hotlist_vt vtable = {
 	.forget_queue = forget_queue,
 	.forget_group = forget_group,
 	.next_due_ms = next_due_ms,
-	.estimate = estimate,
+	.due = due,
 };
 
 static int load(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e)
@@ -250,6 +324,12 @@ static void unload(void *self)
 
 		host->free(first);
 		first = next;
+	}
+	while (groups != NULL) {
+		struct met *next = groups->next;
+
+		host->free(groups);
+		groups = next;
 	}
 }
 

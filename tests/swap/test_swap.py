@@ -9,12 +9,18 @@ from script import walk
 from transcript import Transcript
 
 from lib.api import Api
-from lib.broker import STORAGES
+from lib.broker import STORAGES, with_fake
 
 SERIAL = itertools.count(100)
-PLAIN = [*itertools.product(STORAGES, ("h1", "h2"), ("",))]
+PLAIN = [*itertools.product(STORAGES, ("h1", "h2"), ((),))]
 # Without a key both modules of kind encryption refuse in the same words.
-SWAPPED = [("memory", "h1", "encryption.use=encryption_none")]
+SWAPPED = [("memory", "h1", ("--set", "encryption.use=encryption_none")),
+           ("memory", "h2", with_fake("hotlist")), ("pg", "h1", with_fake("hotlist"))]
+
+
+def label(composition):
+    storage, version, options = composition
+    return " ".join([storage, version, *(o.split("=")[1] for o in options if ".use=" in o)])
 
 
 @pytest.fixture(scope="session")
@@ -24,8 +30,8 @@ def transcripts(brokers):
 
     def make(*composition):
         if composition not in made:
-            storage, version, setting = composition
-            api = Api(brokers.get(storage, ["--set", setting] if setting else ()).port, version)
+            storage, version, options = composition
+            api = Api(brokers.get(storage, options).port, version)
             run = Transcript(api, f"walk{next(SERIAL)}")
             walk(run)
             api.close()
@@ -35,10 +41,10 @@ def transcripts(brokers):
     return make
 
 
-@pytest.mark.parametrize("composition", PLAIN[1:] + SWAPPED, ids=lambda parts: " ".join(filter(None, parts)))
+@pytest.mark.parametrize("composition", PLAIN[1:] + SWAPPED, ids=label)
 def test_same_transcript(transcripts, composition):
     reference, other = transcripts(*PLAIN[0]), transcripts(*composition)
     assert len(reference) > 100
-    names = (" ".join(PLAIN[0]), " ".join(composition))
+    names = (label(PLAIN[0]), label(composition))
     difference = "\n".join(difflib.unified_diff(reference, other, *names, lineterm="", n=0))
     assert not difference, difference

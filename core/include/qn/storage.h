@@ -209,7 +209,7 @@ enum qn_verdict_kind { QN_TOOK, QN_LANE_EMPTY, QN_LANE_LEASED, QN_LANE_BUSY, QN_
 struct qn_verdict {
 	struct qn_uuid partition_id;
 	enum qn_verdict_kind kind;
-	int64_t until_us;               /* LEASED: expiry; LATER (delay or window): when it becomes visible; else 0 */
+	int64_t until_us; /* TOOK (0 with auto_ack) and LEASED: expiry; LATER: when it becomes visible; else 0 */
 	int64_t last_offset, batch_end; /* TOOK */
 };
 
@@ -224,6 +224,7 @@ struct qn_claim_pop {
 	int32_t budget;                   /* messages, >= 1 */
 	int64_t budget_bytes;             /* answer's size; at least one message always */
 	int32_t max_lanes;                /* <= 0: the widest */
+	bool may_hold;                    /* a batch that is not full may be held back: see hold_ms */
 	const struct qn_uuid *candidates; /* QN_CLAIM_QUEUE with a ring; else NULL */
 	uint32_t candidate_count;
 	/* out */
@@ -233,6 +234,10 @@ struct qn_claim_pop {
 	uint32_t verdict_count;
 	bool contended;      /* nothing taken, but a lane with work was locked by another claim */
 	int64_t next_due_us; /* earliest time a lane seen here becomes claimable (lease, delay); 0 unknown */
+	/* With may_hold: there are messages, fewer than budget, and every queue they are of has a minPopWaitTime;
+	 * nothing was taken. The shortest of these times, and how many messages; else 0. */
+	int32_t hold_ms;
+	int64_t ready;
 };
 
 /** Several pops of different requests in one call. No lane goes to two of them. */
@@ -240,6 +245,7 @@ struct qn_claim_op {
 	struct qn_op op;
 	struct qn_claim_pop *pops;
 	uint32_t pop_count;
+	int64_t now_us; /* out: the storage's clock when it looked */
 };
 
 /* ---- settle ---------------------------------------------------------------------------------- */
@@ -543,6 +549,23 @@ struct qn_sweep_op {
 	bool held; /* out: false: the turn was lost and nothing done */
 };
 
+/**
+ * A page of a queue's lanes by ascending id: those among the next `limit` that hold messages above the
+ * group's cursor, whatever leases, delays and windows say. Changes nothing; an unknown queue is empty.
+ */
+struct qn_walk_op {
+	struct qn_op op;
+	struct qn_uuid tenant;
+	struct qn_span queue, group;
+	struct qn_uuid after_id;  /* lanes with a greater id; nil: from the first */
+	uint32_t limit;           /* lanes looked at, >= 1 */
+	int64_t written_since_us; /* only lanes written to since, less up to a second; 0: all */
+	struct qn_uuid *lanes;    /* out, with lane_count */
+	uint32_t lane_count;
+	struct qn_uuid next_id; /* out: after_id of the next page; nil on an empty page */
+	bool last;              /* out: there is no next page */
+};
+
 /** A round trip to the database, for /health. */
 struct qn_ping_op {
 	struct qn_op op;
@@ -576,6 +599,7 @@ struct qn_storage_vt {
 	void (*transaction)(void *self, struct qn_txn_op *op);   /* class settle; since minor 1 */
 	void (*maintain)(void *self, struct qn_maintain_op *op); /* beside the classes: one at a time */
 	void (*sweep)(void *self, struct qn_sweep_op *op);       /* likewise */
+	void (*walk)(void *self, struct qn_walk_op *op);         /* class query */
 };
 
 #ifdef __cplusplus

@@ -4,8 +4,10 @@
 A broker is stopped by its own process id only. With storage_pg the embedded PostgreSQL is the broker's child: a clean
 stop takes it down; after a kill -9 the next start on the same directory takes it over, and `reap` sees to the rest.
 """
+import atexit
 import contextlib
 import csv
+import functools
 import io
 import os
 import pathlib
@@ -33,6 +35,25 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@functools.cache
+def module_dir(fake):
+    """A directory with the shipped modules and one of the test subjects of tests/fakes."""
+    build = executable().parent
+    made = pathlib.Path(tempfile.mkdtemp(prefix="qn-modules-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    made.chmod(0o755)
+    for module in (build / "modules").glob("*.so"):
+        (made / module.name).symlink_to(module)
+    (made / f"{fake}.so").symlink_to(build / "tests" / "contract" / f"{fake}_.so")
+    return made
+
+
+def with_fake(kind):
+    """Options that make a broker use the right test subject of the kind."""
+    fake = f"fake_{kind}"
+    return ("--set", f"core.module_dir={module_dir(fake)}", "--set", f"{kind}.use={fake}")
 
 
 class Broker:
