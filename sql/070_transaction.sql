@@ -6,20 +6,9 @@
 -- undoes the block, while the rows that say why are already in the result.
 -- Numbers of verdict: those of enum qn_txn_verdict.
 
--- Cursors that hold one of the leases. As for extend_v1 the whole of log_consumers is read: for leases only that none of
--- the call's own lanes holds.
-CREATE OR REPLACE FUNCTION queen.find_leases(p_tenant uuid, p_lease_id text[])
-RETURNS TABLE (partition_id uuid, consumer_group text)
-LANGUAGE sql STABLE AS $$
-	SELECT c.partition_id, c.consumer_group
-	FROM queen.log_consumers c
-	JOIN queen.log_partitions p ON p.id = c.partition_id
-	JOIN queen.queues q ON q.id = p.queue_id AND q.tenant_id = p_tenant
-	WHERE c.worker_id = ANY (p_lease_id)
-$$;
-
 -- Index (from 0) of the first lease that no cursor holds; null: all are held. The cursors of the call's lanes and those
--- that hold the leases are locked, ascending, and judged afterwards.
+-- that hold the leases are locked, ascending, and judged afterwards. A lease that none of the call's lanes holds is looked
+-- for everywhere, as extend_v1 does. Tenants and leases are compared inside a CASE for the reason given there.
 CREATE OR REPLACE FUNCTION queen.lock_cursors(p_tenant uuid, p_partition_id uuid[], p_group text[], p_fence text[])
 RETURNS int4
 LANGUAGE plpgsql
@@ -37,16 +26,17 @@ BEGIN
 		FROM unnest(p_fence) f (lease)
 		WHERE NOT EXISTS (SELECT 1 FROM unnest(p_partition_id, p_group) a (id, grp)
 			JOIN queen.log_consumers c ON c.partition_id = a.id AND c.consumer_group = a.grp
-			WHERE c.worker_id = f.lease);
+			WHERE CASE WHEN c.worker_id = f.lease THEN true END);
 		IF v_elsewhere IS NOT NULL THEN
 			SELECT v_id || array_agg(e.partition_id), v_group || array_agg(e.consumer_group) INTO v_id, v_group
-			FROM queen.find_leases(p_tenant, v_elsewhere) e;
+			FROM unnest(v_elsewhere) f (lease)
+			CROSS JOIN LATERAL queen.find_lease(f.lease) e;
 		END IF;
 	END IF;
 	PERFORM 1
 	FROM (SELECT DISTINCT u.id, u.grp FROM unnest(v_id, v_group) u (id, grp)) a
 	JOIN queen.log_partitions p ON p.id = a.id
-	JOIN queen.queues q ON q.id = p.queue_id AND q.tenant_id = p_tenant
+	JOIN queen.queues q ON q.id = p.queue_id AND CASE WHEN q.tenant_id = p_tenant THEN true END
 	JOIN queen.log_consumers c ON c.partition_id = p.id AND c.consumer_group = a.grp
 	ORDER BY c.partition_id, c.consumer_group
 	FOR NO KEY UPDATE OF c;
@@ -54,9 +44,9 @@ BEGIN
 	FROM unnest(p_fence) WITH ORDINALITY f (lease, ord)
 	WHERE NOT EXISTS (SELECT 1 FROM unnest(v_id, v_group) a (id, grp)
 		JOIN queen.log_partitions p ON p.id = a.id
-		JOIN queen.queues q ON q.id = p.queue_id AND q.tenant_id = p_tenant
+		JOIN queen.queues q ON q.id = p.queue_id AND CASE WHEN q.tenant_id = p_tenant THEN true END
 		JOIN queen.log_consumers c ON c.partition_id = p.id AND c.consumer_group = a.grp
-		WHERE c.worker_id = f.lease AND c.lease_expires_at > clock_timestamp());
+		WHERE CASE WHEN c.worker_id = f.lease THEN c.lease_expires_at > clock_timestamp() END);
 	RETURN v_first;
 END
 $$;
@@ -142,7 +132,7 @@ BEGIN
 						CASE WHEN a.lease = '' AND p_borrow THEN COALESCE(c.worker_id, p_hint) ELSE a.lease END AS lease
 					FROM unnest(p_ack_partition_id, p_group, p_lease_id) WITH ORDINALITY a (id, grp, lease, ord)
 					LEFT JOIN queen.log_partitions p ON p.id = a.id
-					LEFT JOIN queen.queues q ON q.id = p.queue_id AND q.tenant_id = p_tenant
+					LEFT JOIN queen.queues q ON q.id = p.queue_id AND CASE WHEN q.tenant_id = p_tenant THEN true END
 					LEFT JOIN queen.log_consumers c ON c.partition_id = p.id AND c.consumer_group = a.grp) k) l;
 			IF v_at IS NOT NULL THEN
 				v_verdict := v_at % 16;

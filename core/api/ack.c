@@ -7,110 +7,14 @@
  */
 #include "handlers.h"
 
-#include "ack_parse.h"
-
-#include "../broker/map.h"
-#include "../wire/ident.h"
-
-#include <string.h>
-
-/** Where an item's result is: no unit for an item whose partitionId cannot be one. */
-struct place {
-	struct qn_ack_unit *unit;
-	uint32_t index;
-};
+#include "ack_units.h"
 
 struct ack_call {
 	struct qn_ack_job job;
 	const struct qn_ack_input *inputs;
-	struct place *places;
+	struct qn_ack_place *places;
 	uint32_t count;
 };
-
-struct unit_table {
-	uint32_t *slots; /* index + 1 of the unit */
-	size_t mask;
-};
-
-static bool same_unit(const struct qn_settle_lane *l, const struct qn_ack_input *in, const struct qn_uuid *id)
-{
-	return memcmp(&l->partition_id, id, sizeof(*id)) == 0 && qn_span_eq(l->group, in->group) &&
-	       qn_span_eq(l->lease_id, in->lease_id);
-}
-
-static uint64_t unit_hash(const struct qn_ack_input *in, const struct qn_uuid *id)
-{
-	const struct qn_span parts[] = {{id->b, sizeof(id->b)}, in->group, in->lease_id};
-
-	return qn_key_hash(parts, 3);
-}
-
-static uint32_t unit_of(struct ack_call *a, struct unit_table *t, const struct qn_ack_input *in,
-                        const struct qn_uuid *id)
-{
-	size_t i;
-	struct qn_settle_lane *l;
-
-	for (i = unit_hash(in, id) & t->mask; t->slots[i] != 0; i = (i + 1) & t->mask) {
-		if (same_unit(&a->job.units[t->slots[i] - 1].lane, in, id)) {
-			return t->slots[i] - 1;
-		}
-	}
-	l = &a->job.units[a->job.unit_count].lane;
-	l->partition_id = *id;
-	l->group = in->group;
-	l->lease_id = in->lease_id;
-	a->job.unit_count++;
-	t->slots[i] = a->job.unit_count;
-	return a->job.unit_count - 1;
-}
-
-static void assign_units(struct ack_call *a, struct qn_arena *arena)
-{
-	struct unit_table t;
-	size_t size = 4;
-
-	while (size < (size_t)a->count * 2) {
-		size *= 2;
-	}
-	t.slots = qn_arena_zalloc(arena, size * sizeof(uint32_t));
-	t.mask = size - 1;
-	for (uint32_t i = 0; i < a->count; i++) {
-		struct qn_uuid id;
-
-		if (qn_uuid_parse(a->inputs[i].partition_id, &id)) {
-			struct qn_ack_unit *u = &a->job.units[unit_of(a, &t, &a->inputs[i], &id)];
-
-			a->places[i] = (struct place){u, u->lane.item_count};
-			u->lane.item_count++;
-		}
-	}
-}
-
-static void fill_units(struct ack_call *a, struct qn_arena *arena)
-{
-	for (uint32_t i = 0; i < a->job.unit_count; i++) {
-		struct qn_ack_unit *u = &a->job.units[i];
-		uint32_t n = u->lane.item_count;
-
-		u->job = &a->job;
-		u->lane.items = qn_arena_zalloc(arena, n * sizeof(*u->lane.items));
-		u->item_txns = qn_arena_zalloc(arena, n * sizeof(*u->item_txns));
-		u->item_errors = qn_arena_zalloc(arena, n * sizeof(*u->item_errors));
-	}
-	for (uint32_t i = 0; i < a->count; i++) {
-		const struct place *p = &a->places[i];
-
-		if (p->unit != NULL) {
-			struct qn_ack_item *item = &p->unit->lane.items[p->index];
-
-			qn_hash128(a->inputs[i].transaction_id, item->hash);
-			item->status = a->inputs[i].status;
-			p->unit->item_txns[p->index] = a->inputs[i].transaction_id;
-			p->unit->item_errors[p->index] = a->inputs[i].error;
-		}
-	}
-}
 
 static const char *outcome_name(enum qn_ack_outcome o)
 {
@@ -146,7 +50,7 @@ static const char *reason_text(enum qn_ack_reason r)
 	return texts[r];
 }
 
-static void put_result(struct qn_bytes *b, uint32_t index, const struct qn_ack_input *in, const struct place *p)
+static void put_result(struct qn_bytes *b, uint32_t index, const struct qn_ack_input *in, const struct qn_ack_place *p)
 {
 	const struct qn_ack_item *item = p->unit == NULL ? NULL : &p->unit->lane.items[p->index];
 	bool success = item != NULL && item->reason == QN_ACK_OK;
@@ -201,17 +105,18 @@ static void acked(struct qn_job *job)
 static void ack(struct qn_call *c, bool batch)
 {
 	struct ack_call *a = qn_arena_zalloc(c->arena, sizeof(*a));
+	struct qn_ack_units units;
 
 	if (!qn_ack_parse(c, batch, &a->inputs, &a->count)) {
 		return;
 	}
-	a->places = qn_arena_zalloc(c->arena, (a->count + 1) * sizeof(*a->places));
-	a->job.units = qn_arena_zalloc(c->arena, (a->count + 1) * sizeof(*a->job.units));
-	assign_units(a, c->arena);
+	units = qn_ack_group(c->arena, &c->tenant, a->inputs, a->count, true);
+	a->places = units.places;
+	a->job.units = units.units;
+	a->job.unit_count = units.unit_count;
 	for (uint32_t i = 0; i < a->job.unit_count; i++) {
-		a->job.units[i].lane.tenant = c->tenant;
+		a->job.units[i].job = &a->job;
 	}
-	fill_units(a, c->arena);
 	if (a->job.unit_count == 0) {
 		answer(c, a);
 		return;

@@ -137,11 +137,9 @@ static bool parse_single(struct parse *p)
 }
 
 /** decisions 3: a typo must not ack. */
-static enum qn_ack_status status_of(const struct fields *f)
+enum qn_ack_status qn_ack_status_of(struct qn_span s)
 {
-	const struct qn_span s = f->value[F_STATUS];
-
-	if (!f->set[F_STATUS] || qn_span_eq(s, QN_SPAN_LIT("completed")) || qn_span_eq(s, QN_SPAN_LIT("success")) ||
+	if (qn_span_eq(s, QN_SPAN_LIT("completed")) || qn_span_eq(s, QN_SPAN_LIT("success")) ||
 	    qn_span_eq(s, QN_SPAN_LIT("acked")) || qn_span_eq(s, QN_SPAN_LIT("ok"))) {
 		return QN_ACK_COMPLETED;
 	}
@@ -151,8 +149,7 @@ static enum qn_ack_status status_of(const struct fields *f)
 	return qn_span_eq(s, QN_SPAN_LIT("dlq")) ? QN_ACK_DLQ : QN_ACK_FAILED;
 }
 
-/** An id that is no UUID is no lease of ours: the nil UUID, which no lease ever has, stands for it. */
-static struct qn_span lease_of(struct qn_arena *a, struct qn_span text)
+struct qn_span qn_ack_lease_of(struct qn_arena *a, struct qn_span text)
 {
 	struct qn_uuid id = {{0}};
 	char *out;
@@ -166,8 +163,7 @@ static struct qn_span lease_of(struct qn_arena *a, struct qn_span text)
 	return (struct qn_span){out, QN_UUID_TEXT};
 }
 
-/** Error texts are stored as text: a NUL, which JSON may spell, becomes a space. */
-static struct qn_span error_of(struct qn_arena *a, struct qn_span text)
+struct qn_span qn_ack_error_of(struct qn_arena *a, struct qn_span text)
 {
 	struct qn_span copy = qn_arena_dup(a, text);
 	char *p = (char *)(uintptr_t)copy.p;
@@ -199,9 +195,9 @@ static bool build(struct parse *p, uint32_t i, struct qn_ack_input *out)
 	out->transaction_id = qn_arena_dup(a, f->value[F_TXN]);
 	out->partition_id = qn_arena_dup(a, f->value[F_PARTITION]);
 	out->group = group.n == 0 ? QN_SPAN_LIT(QN_QUEUE_MODE) : qn_arena_dup(a, group);
-	out->lease_id = lease_of(a, f->value[F_LEASE]);
-	out->error = error_of(a, f->value[F_ERROR]);
-	out->status = status_of(f);
+	out->lease_id = qn_ack_lease_of(a, f->value[F_LEASE]);
+	out->error = qn_ack_error_of(a, f->value[F_ERROR]);
+	out->status = f->set[F_STATUS] ? qn_ack_status_of(f->value[F_STATUS]) : QN_ACK_COMPLETED;
 	return true;
 }
 

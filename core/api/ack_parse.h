@@ -15,4 +15,14 @@ struct qn_ack_input {
 /** False after answering 400. batch: {"consumerGroup", "acknowledgments": [...]}. */
 bool qn_ack_parse(struct qn_call *c, bool batch, const struct qn_ack_input **out, uint32_t *count) QN_MUST;
 
+/** What a status word means; unknown ones fail (decisions 3). */
+enum qn_ack_status qn_ack_status_of(struct qn_span word);
+/**
+ * Canonical form in the arena; empty for an empty text. An id that is no UUID is no lease of ours: the
+ * nil UUID, which no lease ever has, stands for it.
+ */
+struct qn_span qn_ack_lease_of(struct qn_arena *a, struct qn_span text);
+/** A copy for the database's text: a NUL, which JSON may spell, becomes a space. */
+struct qn_span qn_ack_error_of(struct qn_arena *a, struct qn_span text);
+
 #endif

@@ -146,6 +146,15 @@ void qn_call_error(struct qn_call *c, int status, const char *fmt, ...)
 	qn_call_reply(c, status, &b);
 }
 
+void qn_call_busy(struct qn_call *c)
+{
+	const struct qn_http_header retry = {QN_SPAN_LIT("retry-after"), QN_SPAN_LIT("1")};
+	struct qn_bytes b = {0};
+
+	QN_PUT_LIT(&b, "{\"error\":\"too many pushes wait to be stored, try again\"}");
+	qn_call_reply_headers(c, 429, &b, &retry, 1);
+}
+
 void qn_call_bad_body(struct qn_call *c, const struct qn_json *j)
 {
 	char text[256];

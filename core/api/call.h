@@ -41,6 +41,8 @@ void qn_call_reply_headers(struct qn_call *c, int status, struct qn_bytes *body,
                            uint32_t count);
 /** {"error":"text"} */
 void qn_call_error(struct qn_call *c, int status, const char *fmt, ...) QN_FMT(3, 4);
+/** 429: more bytes of pushes wait than may (decisions 20). */
+void qn_call_busy(struct qn_call *c);
 /** 400 {"error":"bad body: <text> at line L column C"} */
 void qn_call_bad_body(struct qn_call *c, const struct qn_json *j);
 /**

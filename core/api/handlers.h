@@ -11,6 +11,7 @@ void qn_api_pop_lane(struct qn_call *c);
 void qn_api_pop_discovery(struct qn_call *c);
 void qn_api_ack(struct qn_call *c);
 void qn_api_ack_batch(struct qn_call *c);
+void qn_api_transaction(struct qn_call *c);
 void qn_api_lease_extend(struct qn_call *c);
 void qn_api_configure(struct qn_call *c);
 void qn_api_queue_delete(struct qn_call *c);

@@ -3,28 +3,21 @@
  * POST /api/v1/push (message-plane 3, decisions 7-10, 13, 20).
  *
  * The body is scanned in place: a payload is the slice of the body between its first and last byte,
- * copied once, into its frame. Everything that can be wrong is found before anything is sent, so a
+ * copied once, into its frame (push_build.c). Everything that can be wrong is found before anything is sent, so a
  * refused body stores nothing. Items are grouped by lane; the answer waits for all groups.
  */
 #include "handlers.h"
 
+#include "push_build.h"
+
 #include "../error.h"
-#include "../wire/frame.h"
-#include "../wire/ident.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-struct raw_item {
-	struct qn_span queue, partition, transaction_id, payload;
-	struct qn_uuid trace_id;
-	bool has_queue, has_partition, has_payload, has_transaction, has_trace_key, has_trace;
-};
 
 struct parse {
 	struct qn_call *c;
 	struct qn_json j;
-	struct raw_item *items;
+	struct qn_push_input *items;
 	uint32_t count, cap;
 	const char *name; /* the item's name being read, for its error */
 };
@@ -63,9 +56,9 @@ static bool optional_name(struct parse *p, const char *name, struct qn_span *out
 	return name_string(p, name, out);
 }
 
-static bool trace_id(struct parse *p, struct raw_item *it)
+static bool trace_id(struct parse *p, struct qn_push_input *it)
 {
-	struct qn_span text = {NULL, 0};
+	struct qn_span ignored;
 
 	/* Anything that is not a UUID is ignored (decisions 14). */
 	if (qn_json_peek(&p->j) == QN_JSON_STRING) {
@@ -74,11 +67,10 @@ static bool trace_id(struct parse *p, struct raw_item *it)
 		if (!qn_json_skip(&p->j, &raw)) {
 			return false;
 		}
-		text = (struct qn_span){(const char *)raw.p + 1, raw.n - 2};
-		it->has_trace = qn_uuid_parse_loose(text, &it->trace_id);
+		qn_push_set_trace(it, (struct qn_span){(const char *)raw.p + 1, raw.n - 2});
 		return true;
 	}
-	return qn_json_skip(&p->j, &text);
+	return qn_json_skip(&p->j, &ignored);
 }
 
 static bool key_is(struct qn_span key, const char *name)
@@ -86,7 +78,7 @@ static bool key_is(struct qn_span key, const char *name)
 	return qn_span_eq(key, (struct qn_span){name, strlen(name)});
 }
 
-static bool item_field(struct parse *p, struct raw_item *it, struct qn_span key, bool *partition_seen,
+static bool item_field(struct parse *p, struct qn_push_input *it, struct qn_span key, bool *partition_seen,
                        bool *transaction_seen)
 {
 	struct qn_span ignored;
@@ -119,7 +111,7 @@ static bool item_field(struct parse *p, struct raw_item *it, struct qn_span key,
 
 static bool parse_item(struct parse *p)
 {
-	struct raw_item *it = qn_arena_push(p->c->arena, (void **)&p->items, &p->count, &p->cap, sizeof(*it));
+	struct qn_push_input *it = qn_arena_push(p->c->arena, (void **)&p->items, &p->count, &p->cap, sizeof(*it));
 	struct qn_span key;
 	bool partition_seen = false, transaction_seen = false;
 
@@ -187,134 +179,17 @@ static bool parse_body(struct parse *p)
 	return qn_json_end(&p->j);
 }
 
-/** The first name that breaks the rules: names the item and the field. */
-static const char *check_item(const struct raw_item *it, const char **field)
-{
-	const char *why = qn_name_queue(it->queue);
-
-	*field = "queue";
-	if (why == NULL) {
-		*field = "partition";
-		why = qn_name_partition(it->partition);
-	}
-	if (why == NULL) {
-		*field = "transactionId";
-		why = qn_name_transaction(it->transaction_id);
-	}
-	return why;
-}
-
 static bool check_names(struct parse *p)
 {
 	for (uint32_t i = 0; i < p->count; i++) {
-		struct raw_item *it = &p->items[i];
-		const char *field, *why;
+		char text[QN_PUSH_FAULT];
 
-		if (!it->has_partition) {
-			it->partition = QN_SPAN_LIT("Default");
-		}
-		if (it->transaction_id.n > QN_FRAME_TXN_MAX) {
-			qn_call_error(p->c, 400, "bad body: transactionId of item %u exceeds the 65535-byte limit", i);
-			return false;
-		}
-		why = check_item(it, &field);
-		if (why != NULL) {
-			qn_call_error(p->c, 400, "bad body: %s of item %u: %s", field, i, why);
+		if (!qn_push_names_ok(&p->items[i], i, text)) {
+			qn_call_error(p->c, 400, "bad body: %s", text);
 			return false;
 		}
 	}
 	return true;
-}
-
-static void build_item(struct qn_push_job *job, struct qn_push_item *out, const struct raw_item *in)
-{
-	struct qn_arena *a = job->job.arena;
-	struct qn_frame f = {.payload = in->payload};
-	uint8_t *bytes;
-
-	qn_uuid7(&out->message_id);
-	out->job = job;
-	if (in->has_transaction) {
-		out->transaction_id = qn_arena_dup(a, in->transaction_id);
-	} else {
-		char *text = qn_arena_alloc(a, QN_UUID_TEXT);
-
-		qn_uuid_format(&out->message_id, text);
-		out->transaction_id = (struct qn_span){text, QN_UUID_TEXT};
-	}
-	qn_hash128(out->transaction_id, out->hash);
-	f.message_id = out->message_id;
-	f.transaction_id = out->transaction_id;
-	if (in->has_trace) {
-		f.flags |= QN_FRAME_TRACE;
-		f.trace_id = in->trace_id;
-	}
-	out->frame.n = qn_frame_size(&f);
-	bytes = qn_arena_alloc(a, out->frame.n);
-	qn_frame_write(&f, bytes);
-	out->frame.p = bytes;
-	job->bytes += out->frame.n;
-}
-
-struct lane_table {
-	struct qn_push_group **slots;
-	size_t mask;
-};
-
-static struct qn_push_group *group_of(struct qn_push_job *job, struct lane_table *t, const struct qn_call *c,
-                                      const struct raw_item *in)
-{
-	uint8_t h[16];
-	uint64_t mix;
-	struct qn_push_group *g;
-	size_t i;
-
-	qn_hash128(in->partition, h);
-	memcpy(&mix, h, sizeof(mix));
-	for (i = (mix + in->queue.n) & t->mask; t->slots[i] != NULL; i = (i + 1) & t->mask) {
-		if (qn_span_eq(t->slots[i]->partition, in->partition) && qn_span_eq(t->slots[i]->queue, in->queue)) {
-			return t->slots[i];
-		}
-	}
-	g = &job->groups[job->group_count];
-	job->group_count++;
-	g->tenant = c->tenant;
-	g->queue = qn_arena_dup(c->arena, in->queue);
-	g->partition = qn_arena_dup(c->arena, in->partition);
-	t->slots[i] = g;
-	return g;
-}
-
-static struct qn_push_job *build_job(struct parse *p)
-{
-	struct qn_arena *a = p->c->arena;
-	struct qn_push_job *job = qn_arena_zalloc(a, sizeof(*job));
-	struct lane_table t;
-	size_t size = 4;
-
-	while (size < (size_t)p->count * 2) {
-		size *= 2;
-	}
-	t.slots = qn_arena_zalloc(a, size * sizeof(struct qn_push_group *));
-	t.mask = size - 1;
-	job->job.arena = a;
-	job->items = qn_arena_zalloc(a, p->count * sizeof(*job->items));
-	job->item_count = p->count;
-	job->groups = qn_arena_zalloc(a, p->count * sizeof(*job->groups));
-	for (uint32_t i = 0; i < p->count; i++) {
-		struct qn_push_item *item = &job->items[i];
-		struct qn_push_group *g = group_of(job, &t, p->c, &p->items[i]);
-
-		build_item(job, item, &p->items[i]);
-		item->queue = g->queue;
-		if (g->first == NULL) {
-			g->first = item;
-		} else {
-			g->last->next = item;
-		}
-		g->last = item;
-	}
-	return job;
 }
 
 static const char *status_name(enum qn_item_status s)
@@ -346,15 +221,6 @@ static void put_result(struct qn_bytes *b, uint32_t index, const struct qn_push_
 	QN_PUT_LIT(b, "}");
 }
 
-static void too_busy(struct qn_call *c)
-{
-	const struct qn_http_header retry = {QN_SPAN_LIT("retry-after"), QN_SPAN_LIT("1")};
-	struct qn_bytes b = {0};
-
-	QN_PUT_LIT(&b, "{\"error\":\"too many pushes wait to be stored, try again\"}");
-	qn_call_reply_headers(c, 429, &b, &retry, 1);
-}
-
 static void pushed(struct qn_job *j)
 {
 	struct qn_push_job *job = QN_CONTAINER(j, struct qn_push_job, job);
@@ -362,7 +228,7 @@ static void pushed(struct qn_job *j)
 	struct qn_bytes b = {0};
 
 	if (j->error.code == QN_LIMIT) {
-		too_busy(c);
+		qn_call_busy(c);
 		return;
 	}
 	if (j->error.code != 0) {
@@ -406,6 +272,7 @@ void qn_api_push(struct qn_call *c)
 	if (!check_names(&p)) {
 		return;
 	}
-	job = build_job(&p);
+	job = qn_arena_zalloc(c->arena, sizeof(*job));
+	qn_push_build(job, c->arena, &c->tenant, p.items, p.count);
 	qn_call_send(c, &job->job, QN_JOB_PUSH, pushed);
 }

@@ -22,6 +22,7 @@ static const struct route routes[] = {
 	{"GET", "api/v1/pop/queue/:/partition/:", qn_api_pop_lane, false},
 	{"POST", "api/v1/ack", qn_api_ack, false},
 	{"POST", "api/v1/ack/batch", qn_api_ack_batch, false},
+	{"POST", "api/v1/transaction", qn_api_transaction, false},
 	{"POST", "api/v1/lease/:/extend", qn_api_lease_extend, false},
 	{"POST", "api/v1/configure", qn_api_configure, false},
 	{"GET", "api/v1/resources/queues", qn_api_queue_list, true},

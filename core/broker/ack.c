@@ -112,7 +112,7 @@ void qn_ack_accept(struct qn_broker *b, struct qn_ack_job *job)
 	}
 }
 
-static void wake(struct qn_broker *b, const struct qn_settle_lane *lane)
+void qn_ack_wake(struct qn_broker *b, const struct qn_settle_lane *lane)
 {
 	const struct qn_group_key g = {lane->tenant, lane->queue, lane->group};
 
@@ -130,7 +130,7 @@ void qn_ack_finish_unit(struct qn_broker *b, struct qn_ack_unit *unit)
 {
 	struct ack_lane *l = lane_find(b, &unit->lane);
 
-	wake(b, &unit->lane);
+	qn_ack_wake(b, &unit->lane);
 	l->in_flight = false;
 	unit_done(b, unit);
 	lane_settle(b, l);

@@ -19,6 +19,7 @@ static void pump(struct qn_broker *b)
 		return;
 	}
 	qn_push_pump(b);
+	qn_txn_pump(b);
 	qn_ack_pump(b);
 	qn_query_pump(b);
 	qn_pop_pump(b);
@@ -67,6 +68,7 @@ int qn_broker_start(struct qn_app *app, struct qn_error *e)
 	qn_list_init(&b->claim_ready);
 	qn_list_init(&b->ack_ready);
 	qn_list_init(&b->dead_letters);
+	qn_list_init(&b->txns);
 	qn_list_init(&b->queries);
 	qn_list_init(&b->leases_by_age);
 	b->check.data = b;
@@ -104,6 +106,7 @@ void qn_broker_stop(struct qn_broker *b)
 	qn_parks_drain(b);
 	qn_push_stop(b);
 	qn_ack_stop(b);
+	qn_txn_stop(b);
 	qn_pop_stop(b);
 	qn_query_stop(b);
 	qn_maintenance_stop(b);

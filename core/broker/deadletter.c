@@ -12,7 +12,6 @@
 
 #include "../error.h"
 #include "../log.h"
-#include "../wire/frame.h"
 #include "../wire/text.h"
 
 #include <string.h>
@@ -25,24 +24,29 @@ struct letter {
 	struct qn_dead_letter item;
 	struct qn_broker *broker;
 	struct qn_ack_unit *unit;
-	struct qn_span blob;
 	struct qn_bytes store;
 	bool readable;
 	uv_work_t work;
 };
 
+bool qn_dead_letter_read(const struct qn_settle_lane *lane, struct qn_bytes *store, struct qn_frame *out)
+{
+	struct qn_span raw;
+	size_t at = 0;
+	bool ok = lane->poison.found && qn_segment_open(lane->poison.blob, OPEN_MAX, store, &raw, NULL) == QN_OK;
+
+	for (int64_t o = lane->poison.base_offset; ok && o < lane->poison_offset; o++) {
+		ok = qn_frame_skip(raw, &at);
+	}
+	return ok && qn_frame_read(raw, &at, out);
+}
+
 static void read_frame(uv_work_t *w)
 {
 	struct letter *l = QN_CONTAINER(w, struct letter, work);
-	struct qn_span raw;
 	struct qn_frame frame;
-	size_t at = 0;
-	bool ok = qn_segment_open(l->blob, OPEN_MAX, &l->store, &raw, NULL) == QN_OK;
 
-	for (int64_t o = l->unit->lane.poison.base_offset; ok && o < l->unit->lane.poison_offset; o++) {
-		ok = qn_frame_skip(raw, &at);
-	}
-	l->readable = ok && qn_frame_read(raw, &at, &frame);
+	l->readable = qn_dead_letter_read(&l->unit->lane, &l->store, &frame);
 	if (l->readable) {
 		l->item.message_id = frame.message_id;
 		l->item.transaction_id = frame.transaction_id;
@@ -74,7 +78,7 @@ static void reject(struct letter *l, enum qn_ack_reason reason)
 }
 
 /** message-plane 2.6: the poison's own text, else the first of a signal in the call, else a constant. */
-static struct qn_span error_text(const struct qn_ack_unit *unit)
+struct qn_span qn_dead_letter_error(const struct qn_ack_unit *unit)
 {
 	const struct qn_settle_lane *lane = &unit->lane;
 	struct qn_span txn = unit->item_txns[lane->poison_item];
@@ -142,7 +146,7 @@ void qn_dead_letter_begin(struct qn_broker *b, struct qn_ack_unit *unit)
 	l->unit = unit;
 	l->op.op.arena = a;
 	/* The settle call's memory goes when its done() returns. */
-	l->blob = qn_arena_dup(a, lane->poison.found ? lane->poison.blob : (struct qn_span){NULL, 0});
+	lane->poison.blob = qn_arena_dup(a, lane->poison.found ? lane->poison.blob : (struct qn_span){NULL, 0});
 	lane->queue = qn_arena_dup(unit->job->job.arena, lane->queue);
 	lane->partition = qn_arena_dup(unit->job->job.arena, lane->partition);
 	l->item.tenant = lane->tenant;
@@ -152,7 +156,7 @@ void qn_dead_letter_begin(struct qn_broker *b, struct qn_ack_unit *unit)
 	l->item.offset = lane->poison_offset;
 	l->item.count = 1;
 	l->item.retry_count = lane->retry_count;
-	l->item.error = error_text(unit);
+	l->item.error = qn_dead_letter_error(unit);
 	if (!lane->poison.found ||
 	    uv_queue_work(qn_thread_loop(b->app->engine), &l->work, read_frame, after_read) != 0) {
 		reject(l, QN_ACK_DLQ_REJECTED);

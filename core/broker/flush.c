@@ -18,7 +18,6 @@
 
 #define SEGMENT_FRAMES_MAX 4096
 #define SEGMENT_BYTES_MAX  ((size_t)1 << 20)
-#define CREW_BYTES         ((size_t)32 << 10)
 
 struct qn_flush *qn_flush_create(struct qn_broker *b, uint32_t lane_max)
 {
@@ -31,13 +30,18 @@ struct qn_flush *qn_flush_create(struct qn_broker *b, uint32_t lane_max)
 	return f;
 }
 
-/** Open-addressing set of the hashes taken so far; answers with the item that has the hash. */
-struct seen {
-	struct qn_push_item **slots;
-	size_t mask;
-};
+void qn_seen_init(struct qn_seen *s, struct qn_arena *a, size_t items)
+{
+	size_t size = 4;
 
-static struct qn_push_item **seen_slot(struct seen *s, const struct qn_push_item *item)
+	while (size < items * 2) {
+		size *= 2;
+	}
+	s->slots = qn_arena_zalloc(a, size * sizeof(struct qn_push_item *));
+	s->mask = size - 1;
+}
+
+struct qn_push_item **qn_seen_slot(const struct qn_seen *s, const struct qn_push_item *item)
 {
 	uint64_t h;
 	size_t i;
@@ -81,18 +85,13 @@ static void follow(struct qn_push_item *leader, struct qn_push_item *item)
 static void take_items(struct qn_flush *f, struct qn_lane_flush *lf, uint32_t limit)
 {
 	struct qn_push_queue *lane = lf->lane;
-	struct seen s = {0};
-	size_t size = 4;
+	struct qn_seen s;
 	int32_t window = -2; /* not asked yet */
 
-	while (size < (size_t)limit * 2) {
-		size *= 2;
-	}
-	s.slots = qn_arena_zalloc(f->push.op.arena, size * sizeof(struct qn_push_item *));
-	s.mask = size - 1;
+	qn_seen_init(&s, f->push.op.arena, limit);
 	for (uint32_t i = 0; i < limit; i++) {
 		struct qn_push_item *item = lane->first;
-		struct qn_push_item **slot = seen_slot(&s, item);
+		struct qn_push_item **slot = qn_seen_slot(&s, item);
 
 		if (*slot != NULL) {
 			lf->has_repeats = true;
@@ -114,29 +113,26 @@ static void take_items(struct qn_flush *f, struct qn_lane_flush *lf, uint32_t li
 	}
 }
 
-static void fill_op(struct qn_flush *f, const struct qn_lane_flush *lf, struct qn_push_lane *out)
+size_t qn_segment_describe(struct qn_broker *b, struct qn_arena *a, struct qn_push_item *const *items, uint32_t count,
+                           struct qn_push_lane *out)
 {
-	const struct qn_app *app = f->broker->app;
-	uint8_t *hashes = qn_arena_alloc(f->push.op.arena, (size_t)lf->count * QN_HASH_BYTES);
+	const struct qn_app *app = b->app;
+	uint8_t *hashes = qn_arena_alloc(a, (size_t)count * QN_HASH_BYTES);
 	size_t raw = 0;
 	bool sealed = true;
 
-	for (uint32_t i = 0; i < lf->count; i++) {
-		memcpy(hashes + (size_t)i * QN_HASH_BYTES, lf->items[i]->hash, QN_HASH_BYTES);
-		raw += lf->items[i]->frame.n;
-		sealed = sealed && lf->items[i]->sealed;
+	for (uint32_t i = 0; i < count; i++) {
+		memcpy(hashes + (size_t)i * QN_HASH_BYTES, items[i]->hash, QN_HASH_BYTES);
+		raw += items[i]->frame.n;
+		sealed = sealed && items[i]->sealed;
 	}
-	out->tenant = lf->lane->tenant;
-	out->queue = lf->lane->queue;
-	out->partition = lf->lane->partition;
-	out->partition_id = lf->lane->id;
-	out->count = lf->count;
+	out->count = count;
 	out->raw_bytes = (uint32_t)raw;
 	out->sealed = sealed;
-	out->hashes = (struct qn_span){hashes, (size_t)lf->count * QN_HASH_BYTES};
-	out->verified = app->dedup.vt->watermark(app->dedup.self, &lf->lane->id, out->hashes, qn_now_us(),
+	out->hashes = (struct qn_span){hashes, (size_t)count * QN_HASH_BYTES};
+	out->verified = app->dedup.vt->watermark(app->dedup.self, &out->partition_id, out->hashes, qn_now_us(),
 	                                         &out->verified_since_us);
-	f->raw_bytes += raw;
+	return raw;
 }
 
 size_t qn_flush_add(struct qn_flush *f, struct qn_push_queue *lane)
@@ -144,6 +140,7 @@ size_t qn_flush_add(struct qn_flush *f, struct qn_push_queue *lane)
 	struct qn_arena *a = f->push.op.arena;
 	uint32_t limit = count_items(lane);
 	struct qn_lane_flush *lf;
+	struct qn_push_lane *out;
 	size_t before = f->raw_bytes;
 
 	if (f->lanes == NULL) {
@@ -154,39 +151,45 @@ size_t qn_flush_add(struct qn_flush *f, struct qn_push_queue *lane)
 	lf->lane = lane;
 	lf->items = qn_arena_alloc(a, limit * sizeof(struct qn_push_item *));
 	take_items(f, lf, limit);
-	fill_op(f, lf, &f->push.lanes[f->lane_count]);
+	out = &f->push.lanes[f->lane_count];
+	out->tenant = lane->tenant;
+	out->queue = lane->queue;
+	out->partition = lane->partition;
+	out->partition_id = lane->id;
+	f->raw_bytes += qn_segment_describe(f->broker, a, lf->items, lf->count, out);
 	f->lane_count++;
 	f->push.lane_count = f->lane_count;
 	return f->raw_bytes - before;
 }
 
-static void seal_lane(struct qn_flush *f, struct qn_lane_flush *lf, struct qn_segment_part *parts)
+int qn_segment_pack(struct qn_push_item *const *items, uint32_t count, int level, struct qn_bytes *out,
+                    struct qn_error *e)
 {
-	for (uint32_t i = 0; i < lf->count; i++) {
-		parts[i] = (struct qn_segment_part){lf->items[i]->frame.p, lf->items[i]->frame.n};
+	struct qn_segment_part *parts = calloc(count, sizeof(*parts));
+	int rc;
+
+	if (parts == NULL) {
+		return QN_FAIL(e, QN_NOMEM, "out of memory while packing %u frames", count);
 	}
-	(void)!qn_segment_seal(parts, lf->count, (int)f->broker->app->options.zstd_level, &lf->blob, &f->seal_error);
+	for (uint32_t i = 0; i < count; i++) {
+		parts[i] = (struct qn_segment_part){items[i]->frame.p, items[i]->frame.n};
+	}
+	rc = qn_segment_seal(parts, count, level, out, e);
+	free(parts);
+	return rc;
 }
 
 /** On the crew or the engine; touches nothing but the flush and the frames. */
 static void seal_all(struct qn_flush *f)
 {
-	uint32_t most = 1;
-	struct qn_segment_part *parts;
+	int level = (int)f->broker->app->options.zstd_level;
 
-	for (uint32_t i = 0; i < f->lane_count; i++) {
-		most = f->lanes[i].count > most ? f->lanes[i].count : most;
-	}
-	parts = calloc(most, sizeof(*parts));
-	if (parts == NULL) {
-		(void)QN_FAIL(&f->seal_error, QN_NOMEM, "out of memory while sealing %u frames", most);
-		return;
-	}
 	for (uint32_t i = 0; i < f->lane_count && f->seal_error.code == 0; i++) {
-		seal_lane(f, &f->lanes[i], parts);
-		f->push.lanes[i].blob = (struct qn_span){f->lanes[i].blob.p, f->lanes[i].blob.n};
+		struct qn_lane_flush *lf = &f->lanes[i];
+
+		(void)!qn_segment_pack(lf->items, lf->count, level, &lf->blob, &f->seal_error);
+		f->push.lanes[i].blob = (struct qn_span){lf->blob.p, lf->blob.n};
 	}
-	free(parts);
 }
 
 static void work(uv_work_t *w)
@@ -205,7 +208,7 @@ static void after_work(uv_work_t *w, int status)
 void qn_flush_seal(struct qn_flush *f, void (*sealed)(struct qn_flush *f, const struct qn_error *e))
 {
 	f->sealed = sealed;
-	if (f->raw_bytes <= CREW_BYTES ||
+	if (f->raw_bytes <= QN_CREW_BYTES ||
 	    uv_queue_work(qn_thread_loop(f->broker->app->engine), &f->work, work, after_work) != 0) {
 		seal_all(f);
 		sealed(f, f->seal_error.code == 0 ? NULL : &f->seal_error);

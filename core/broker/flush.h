@@ -5,8 +5,6 @@
 
 #include "internal.h"
 
-#include "../wire/frame.h"
-
 /** Items of one lane that wait for a flush. In broker->push_lanes while it has any or is in flight. */
 struct qn_push_queue {
 	struct qn_map_node node;
@@ -52,6 +50,24 @@ bool qn_seal_first(struct qn_broker *b, struct qn_push_job *job);
 void qn_seal_again(struct qn_broker *b, const struct qn_lane_flush *lf);
 
 /* flush.c */
+/** Open-addressing set of hashes, each with the item that brought it. */
+struct qn_seen {
+	struct qn_push_item **slots;
+	size_t mask;
+};
+/** For up to `items` hashes. */
+void qn_seen_init(struct qn_seen *s, struct qn_arena *a, size_t items);
+/** The slot of the item's hash: NULL in it when the hash is new. */
+struct qn_push_item **qn_seen_slot(const struct qn_seen *s, const struct qn_push_item *item);
+/** Describes a segment of these items; the lane's names and ids are set already. Returns the frames' bytes. */
+size_t qn_segment_describe(struct qn_broker *b, struct qn_arena *a, struct qn_push_item *const *items, uint32_t count,
+                           struct qn_push_lane *out);
+/** Any thread: packs the items' frames. */
+int qn_segment_pack(struct qn_push_item *const *items, uint32_t count, int level, struct qn_bytes *out,
+                    struct qn_error *e) QN_MUST;
+/** Frames above this many bytes are compressed on the crew. */
+#define QN_CREW_BYTES ((size_t)32 << 10)
+
 struct qn_flush *qn_flush_create(struct qn_broker *b, uint32_t lane_max);
 /** Takes items of the lane, up to a segment's bounds; returns their bytes. */
 size_t qn_flush_add(struct qn_flush *f, struct qn_push_queue *lane);

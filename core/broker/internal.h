@@ -7,6 +7,8 @@
 #include "job.h"
 #include "map.h"
 
+#include "../wire/frame.h"
+
 struct qn_broker {
 	struct qn_app *app;
 	uv_check_t check;  /* sends what this tick made ready */
@@ -32,6 +34,9 @@ struct qn_broker {
 	struct qn_map ack_lanes;
 	struct qn_list ack_ready;
 	struct qn_list dead_letters; /* waiting for a slot of class settle */
+	/* transaction.c */
+	struct qn_list txns;   /* waiting for a slot of class settle */
+	uint32_t txns_running; /* in flight */
 	/* queries.c */
 	struct qn_list queries;
 	/* maintenance.c */
@@ -48,6 +53,12 @@ uint64_t qn_broker_deadline(const struct qn_broker *b);
 void qn_broker_finish(struct qn_broker *b, struct qn_job *job, const struct qn_error *e);
 
 /* push.c */
+/** Counts the job's bytes as waiting; false, with the job finished, when too many wait already. */
+bool qn_push_admit(struct qn_broker *b, struct qn_push_job *job) QN_MUST;
+/** A lane's segment is stored: dedup, hot list and parks hear of it. */
+void qn_push_stored(struct qn_broker *b, const struct qn_push_lane *lane);
+/** What the storage's answer says of the lane's queue, for the next time. */
+void qn_push_learn(struct qn_broker *b, const struct qn_push_lane *lane, bool has_repeats);
 void qn_push_accept(struct qn_broker *b, struct qn_push_job *job);
 void qn_push_pump(struct qn_broker *b);
 void qn_push_stop(struct qn_broker *b);
@@ -133,11 +144,22 @@ void qn_group_stop(struct qn_broker *b);
 void qn_ack_accept(struct qn_broker *b, struct qn_ack_job *job);
 void qn_ack_pump(struct qn_broker *b);
 void qn_ack_stop(struct qn_broker *b);
+/** The hot list and the parks hear that the lane's lease ended. */
+void qn_ack_wake(struct qn_broker *b, const struct qn_settle_lane *lane);
 /** The unit's lane is decided and its results are final. */
 void qn_ack_finish_unit(struct qn_broker *b, struct qn_ack_unit *unit);
 /** Files the poison message of a unit, then finishes the unit. */
 void qn_dead_letter_begin(struct qn_broker *b, struct qn_ack_unit *unit);
 void qn_dead_letter_pump(struct qn_broker *b);
+/** Any thread: the lane's poison message from its segment; false when it is gone or damaged. *store holds it. */
+bool qn_dead_letter_read(const struct qn_settle_lane *lane, struct qn_bytes *store, struct qn_frame *out) QN_MUST;
+/** The text filed with the poison. */
+struct qn_span qn_dead_letter_error(const struct qn_ack_unit *unit);
+
+/* transaction.c */
+void qn_txn_accept(struct qn_broker *b, struct qn_txn_job *job);
+void qn_txn_pump(struct qn_broker *b);
+void qn_txn_stop(struct qn_broker *b);
 
 /* leases.c */
 /** Remembers what a pop was granted; nothing with auto_ack. */

@@ -29,6 +29,9 @@ static void on_engine(struct qn_post *post)
 	case QN_JOB_ACK:
 		qn_ack_accept(b, QN_CONTAINER(job, struct qn_ack_job, job));
 		break;
+	case QN_JOB_TRANSACTION:
+		qn_txn_accept(b, QN_CONTAINER(job, struct qn_txn_job, push.job));
+		break;
 	case QN_JOB_QUERY:
 	case QN_JOB_RELEASE:
 		qn_query_accept(b, QN_CONTAINER(job, struct qn_query_job, job));

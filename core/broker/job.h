@@ -19,6 +19,7 @@ enum qn_job_kind {
 	QN_JOB_PUSH,
 	QN_JOB_POP,
 	QN_JOB_ACK,
+	QN_JOB_TRANSACTION,
 	QN_JOB_QUERY,
 	QN_JOB_RELEASE, /* nobody waits: freed when it comes back */
 };
@@ -137,6 +138,26 @@ struct qn_ack_job {
 	struct qn_ack_unit *units;
 	uint32_t unit_count;
 	uint32_t pending;
+};
+
+/* ---- transaction ----------------------------------------------------------------------------- */
+
+/**
+ * Pushes and acks that are carried out together or not at all: a push job with units. Its items are
+ * QUEUED or DUPLICATE (a repeat inside the call) once it is committed.
+ */
+struct qn_txn_job {
+	struct qn_push_job push; /* push.job is the transaction's */
+	struct qn_uuid tenant;
+	struct qn_ack_unit *units; /* distinct by (partition_id, group); they have no job of their own */
+	uint32_t unit_count;
+	struct qn_span *fences; /* required leases, distinct */
+	uint32_t fence_count;
+	bool borrow; /* see qn_txn_op */
+	struct qn_span hint;
+	/* out, while push.job.error is clear */
+	enum qn_txn_verdict verdict; /* POISONED: the message to be dead-lettered is not readable */
+	uint32_t refused;            /* index of the group, unit or fence that the verdict is about */
 };
 
 /* ---- queries --------------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@
 
 #define FLUSH_BYTES_MAX ((size_t)8 << 20)
 
-void qn_push_accept(struct qn_broker *b, struct qn_push_job *job)
+bool qn_push_admit(struct qn_broker *b, struct qn_push_job *job)
 {
 	const size_t limit = (size_t)b->app->options.push_memory_bytes;
 
@@ -35,9 +35,17 @@ void qn_push_accept(struct qn_broker *b, struct qn_push_job *job)
 
 		(void)QN_FAIL(&e, QN_LIMIT, "too many bytes wait to be stored");
 		qn_broker_finish(b, &job->job, &e);
-		return;
+		return false;
 	}
 	b->push_bytes += job->bytes;
+	return true;
+}
+
+void qn_push_accept(struct qn_broker *b, struct qn_push_job *job)
+{
+	if (!qn_push_admit(b, job)) {
+		return;
+	}
 	job->pending = job->item_count;
 	if (b->encrypting > 0 && qn_seal_first(b, job)) {
 		return;
@@ -125,29 +133,33 @@ static void release_followers(struct qn_lane_flush *lf)
 	}
 }
 
-static void lane_stored(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_push_lane *r)
+void qn_push_stored(struct qn_broker *b, const struct qn_push_lane *r)
 {
 	const struct qn_app *app = b->app;
-	struct qn_push_queue *l = lf->lane;
 
 	app->dedup.vt->learn(app->dedup.self, &r->lane_id, r->base_offset, r->hashes, r->created_at_us,
 	                     r->dedup_window_s);
 	app->hotlist.vt->mark(app->hotlist.self,
-	                      &(struct qn_lane_mark){.tenant = l->tenant,
-	                                             .queue = l->queue,
+	                      &(struct qn_lane_mark){.tenant = r->tenant,
+	                                             .queue = r->queue,
 	                                             .partition_id = r->lane_id,
-	                                             .messages = lf->count,
-	                                             .last_offset = r->base_offset + lf->count - 1,
+	                                             .messages = r->count,
+	                                             .last_offset = r->base_offset + r->count - 1,
 	                                             .delay_s = r->delayed_processing_s,
 	                                             .window_s = r->window_buffer_s},
 	                      qn_mono_ms());
+	qn_gate_mark(b, &r->tenant, r->queue, r->partition, r->count);
+}
+
+static void lane_stored(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_push_lane *r)
+{
 	if (r->dedup_window_s == 0) {
 		release_followers(lf);
 	}
+	qn_push_stored(b, r);
 	for (uint32_t i = 0; i < lf->count; i++) {
 		qn_push_resolve(b, lf->items[i], QN_ITEM_QUEUED);
 	}
-	qn_gate_mark(b, &l->tenant, l->queue, l->partition, lf->count);
 }
 
 /** Nothing was stored: the duplicates get their originals' ids, the survivors go again first. */
@@ -182,13 +194,13 @@ static void lane_duplicates(struct qn_broker *b, struct qn_lane_flush *lf, const
 	free(dups);
 }
 
-static void learn(struct qn_broker *b, const struct qn_lane_flush *lf, const struct qn_push_lane *r)
+void qn_push_learn(struct qn_broker *b, const struct qn_push_lane *r, bool has_repeats)
 {
-	if (lf->has_repeats) {
-		qn_facts_set_window(b, &lf->lane->tenant, lf->lane->queue, r->dedup_window_s);
+	if (has_repeats) {
+		qn_facts_set_window(b, &r->tenant, r->queue, r->dedup_window_s);
 	}
 	if (r->sealed && !r->encryption_enabled) {
-		qn_facts_set_encrypts(b, &lf->lane->tenant, lf->lane->queue, false);
+		qn_facts_set_encrypts(b, &r->tenant, r->queue, false);
 	}
 }
 
@@ -198,7 +210,7 @@ static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const st
 	struct qn_error e = {0};
 
 	if (r->status == QN_PUSH_QUEUED || r->status == QN_PUSH_DUPLICATE) {
-		learn(b, lf, r);
+		qn_push_learn(b, r, lf->has_repeats);
 	}
 	switch (r->status) {
 	case QN_PUSH_QUEUED:
