@@ -194,6 +194,26 @@ def test_a_whole_segment_is_filed_message_by_message(b, lane):
     assert [r["offset"] for r in b.run('SELECT "offset" FROM queen.log_dlq ORDER BY 1')] == [10, 11]
 
 
+HEAD, BESIDE = 1, 2
+
+
+def test_a_letter_beside_its_batch_is_filed_once_and_leaves_the_cursor(b, lane):
+    for lease in ("", "L", "other"):
+        assert b.dead_letter(lane, 11, lease=lease, kind=BESIDE)["filed"]
+    assert state(b, lane) == (9, "L", 0)
+    assert not b.dead_letter(lane, 11, tenant=OTHER, kind=BESIDE)["filed"]
+    assert not b.dead_letter(lane, 20, kind=BESIDE)["filed"], "there is no such message"
+    assert [r["offset"] for r in b.run('SELECT "offset" FROM queen.log_dlq')] == [11]
+
+
+def test_letters_at_the_head_move_and_are_not_filed_again(b, lane):
+    assert b.dead_letter(lane, 11, kind=BESIDE)["filed"]
+    assert not b.dead_letter(lane, 10, lease="other", count=3, kind=HEAD)["filed"]
+    assert b.dead_letter(lane, 10, count=3, kind=HEAD)["filed"]
+    assert state(b, lane) == (12, None, 0)
+    assert [r["offset"] for r in b.run('SELECT "offset" FROM queen.log_dlq ORDER BY 1')] == [10, 11, 12]
+
+
 def test_the_poison_segment_is_gone(b, lane):
     b.drop_before(lane, 12)
     r = b.settle(lane, ("m10", DLQ))
