@@ -288,7 +288,8 @@ $$;
 
 -- Files dead letters, a row for each message, and moves the cursors past them. A lease that is named must still be the
 -- lane's; it may have run out, as long as nobody else has been given the lane. Kinds: 0 poison; 1 head, whose rows are
--- filed only where there are none of the same address; 2 beside, the same without cursor and lease.
+-- filed only where there are none of the same address; 2 beside, the same without cursor and lease;
+-- 3 defer, which files nothing and ends the leased batch before the offset.
 CREATE OR REPLACE FUNCTION queen.dead_letter_v1(p_tenant uuid[], p_partition_id uuid[], p_group text[],
 	p_lease_id text[], p_offset int8[], p_count int4[], p_message_id uuid[], p_transaction_id text[], p_payload bytea[],
 	p_error text[], p_retry_count int4[], p_kind int4[])
@@ -327,7 +328,7 @@ BEGIN
 		WITH ORDINALITY a (id, grp, at, cnt, message, txn, payload, error, retries, kind, ord)
 	CROSS JOIN LATERAL generate_series(0, a.cnt - 1) g (i)
 	WHERE (a.ord::int4 = ANY (v_ord) OR a.ord::int4 = ANY (v_beside))
-		AND (a.kind = 0 OR NOT EXISTS (SELECT FROM queen.log_dlq d
+		AND (a.kind = 0 OR a.kind < 3 AND NOT EXISTS (SELECT FROM queen.log_dlq d
 			WHERE d.partition_id = a.id AND d.consumer_group = a.grp AND d."offset" = a.at + g.i));
 
 	UPDATE queen.log_consumers c
@@ -335,10 +336,16 @@ BEGIN
 		lease_expires_at = NULL, lease_acquired_at = NULL, last_worker_id = COALESCE(c.worker_id, c.last_worker_id),
 		batch_retry_count = 0, attempt_offset = NULL, attempt_count = 0
 	FROM (SELECT u.id, u.grp, LEAST(u.at + u.cnt - 1, p.last_offset) AS ends
-		FROM unnest(p_partition_id, p_group, p_offset, p_count) WITH ORDINALITY u (id, grp, at, cnt, ord)
+		FROM unnest(p_partition_id, p_group, p_offset, p_count, p_kind) WITH ORDINALITY u (id, grp, at, cnt, kind, ord)
 		JOIN queen.log_partitions p ON p.id = u.id
-		WHERE u.ord::int4 = ANY (v_ord)) a
+		WHERE u.kind < 3 AND u.ord::int4 = ANY (v_ord)) a
 	WHERE c.partition_id = a.id AND c.consumer_group = a.grp;
+
+	UPDATE queen.log_consumers c
+	SET batch_end = u.at - 1
+	FROM unnest(p_partition_id, p_group, p_offset, p_kind) WITH ORDINALITY u (id, grp, at, kind, ord)
+	WHERE u.kind = 3 AND u.ord::int4 = ANY (v_ord) AND c.partition_id = u.id AND c.consumer_group = u.grp
+		AND c.batch_end >= u.at;
 
 	RETURN QUERY
 	SELECT a.ord::int4 - 1, COALESCE(a.ord::int4 = ANY (v_ord), false) OR COALESCE(a.ord::int4 = ANY (v_beside), false),

@@ -4,8 +4,8 @@
  * It must not stall its lane and is never left out silently (decisions 18): it is filed as dead letters
  * with the reason, as stored, before the pop is answered. Letters of a batch of which something is
  * delivered stand beside it; where nothing is, the last one moves the cursor past all of them. Behind
- * the last delivered message of a lease they wait: acknowledgements may end below them, and they are
- * the head of a later batch.
+ * the last delivered message of a lease the batch is cut short: it is done when that is acknowledged, and
+ * they are the head of the next one.
  */
 #include "pop_render.h"
 
@@ -42,9 +42,10 @@ void qn_pop_letters_of_lane(struct qn_pop_letters *l, const struct qn_pop_job *p
 	if (l->count == first || pop->want.lease_id.n == 0) {
 		return;
 	}
-	if (delivered) {
-		l->count = behind;
-	} else {
+	if (delivered && behind < l->count) {
+		l->items[behind].kind = QN_LETTER_DEFER;
+		l->count = behind + 1;
+	} else if (!delivered) {
 		l->items[l->count - 1].kind = QN_LETTER_HEAD;
 	}
 }

@@ -112,11 +112,29 @@ static void file_missing(struct qn_mem *m, struct qn_mem_lane *l, const struct q
 	}
 }
 
+/** A letter whose lease holds. */
+static void carry_out(struct qn_mem *m, struct qn_mem_lane *l, struct qn_mem_cursor *c, const struct qn_dead_letter *d)
+{
+	int64_t end = d->offset + d->count - 1;
+
+	if (d->kind == QN_LETTER_DEFER) {
+		c->batch_end = c->batch_end >= d->offset ? d->offset - 1 : c->batch_end;
+		return;
+	}
+	if (d->kind == QN_LETTER_HEAD) {
+		file_missing(m, l, d);
+	} else {
+		file_letter(m, l, d);
+	}
+	c->committed = end < l->last_offset ? end : l->last_offset;
+	qn_mem_lease_end(c);
+	qn_mem_counters_reset(c);
+}
+
 static void dead_letter(struct qn_mem *m, struct qn_arena *a, struct qn_dead_letter *d)
 {
 	struct qn_mem_lane *l = qn_mem_lane_by_id(m, &d->tenant, &d->partition_id);
 	struct qn_mem_cursor *c = l == NULL ? NULL : qn_mem_cursor_find(m, l, d->group);
-	int64_t now_us = m->host->now_us(), end;
 
 	d->filed = d->has_more = false;
 	d->queue = d->partition = (struct qn_span){NULL, 0};
@@ -125,28 +143,20 @@ static void dead_letter(struct qn_mem *m, struct qn_arena *a, struct qn_dead_let
 	}
 	d->queue = qn_mem_dup(m, a, l->queue->name);
 	d->partition = qn_mem_dup(m, a, l->name);
-	if (d->kind == QN_LETTER_BESIDE && d->offset <= l->last_offset) {
-		file_missing(m, l, d);
-		d->filed = true;
-	}
-	if (c == NULL) {
-		return;
-	}
-	/* An expired lease will do, as long as nobody else was given the lane. */
-	if (d->kind != QN_LETTER_BESIDE && c->committed < d->offset && d->offset <= l->last_offset &&
-	    (d->lease_id.n == 0 || qn_mem_lease_is(&c->lease, d->lease_id))) {
-		if (d->kind == QN_LETTER_HEAD) {
+	if (d->kind == QN_LETTER_BESIDE) {
+		d->filed = d->offset <= l->last_offset;
+		if (d->filed) {
 			file_missing(m, l, d);
-		} else {
-			file_letter(m, l, d);
 		}
-		d->filed = true;
-		end = d->offset + d->count - 1;
-		c->committed = end < l->last_offset ? end : l->last_offset;
-		qn_mem_lease_end(c);
-		qn_mem_counters_reset(c);
+	} else if (c != NULL) {
+		/* An expired lease will do, as long as nobody else was given the lane. */
+		d->filed = c->committed < d->offset && d->offset <= l->last_offset &&
+		           (d->lease_id.n == 0 || qn_mem_lease_is(&c->lease, d->lease_id));
+		if (d->filed) {
+			carry_out(m, l, c, d);
+		}
 	}
-	d->has_more = qn_mem_has_more(l, c, now_us);
+	d->has_more = c != NULL && qn_mem_has_more(l, c, m->host->now_us());
 }
 
 void qn_mem_dead_letter(struct qn_mem *m, struct qn_dead_letter_op *op)

@@ -174,6 +174,22 @@ static void letters_at_the_head_are_filed_once_and_move(void **state)
 	take(c, L2, 3, 3);
 }
 
+static void a_batch_can_be_cut_short(void **state)
+{
+	struct ct *c = *state;
+	struct qn_uuid lane = push(c, "a b d").lane_id;
+
+	take(c, L1, 0, 2);
+	assert_false(file_as(c, lane, QN_LETTER_DEFER, L2, 1, 2));
+	assert_true(file_as(c, lane, QN_LETTER_DEFER, L1, 1, 2));
+	assert_int_equal(list_one(c, "q").lanes[0].dead_letter, 0);
+	assert_int_equal(claim(c, pop_of(c, L2)).lane_count, 0);
+	assert_true(ack(c, lane, L1, "a:c", "C").lease_released);
+	take(c, L2, 1, 2);
+	assert_false(file_as(c, lane, QN_LETTER_DEFER, L1, 2, 1));
+	assert_false(ack(c, lane, L2, "b:c", "C").lease_released);
+}
+
 static struct qn_extend_op extend(struct ct *c, const char *lease, int32_t seconds)
 {
 	struct qn_extend_op op = {.tenant = c->tenant, .lease_id = ct_span(lease), .seconds = seconds};
@@ -331,6 +347,7 @@ const struct CMUnitTest letter_cases[] = {
 	CASE(dead_letters_are_not_fenced_without_a_lease),
 	CASE(letters_beside_a_batch_leave_it_alone),
 	CASE(letters_at_the_head_are_filed_once_and_move),
+	CASE(a_batch_can_be_cut_short),
 	CASE(extending_never_shortens),
 	CASE(extending_renews_every_lane_of_the_lease),
 	CASE(extending_named_lanes),

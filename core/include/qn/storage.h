@@ -316,11 +316,12 @@ enum qn_letter_kind {
 	QN_LETTER_POISON, /* moves it past the messages and ends the lease */
 	QN_LETTER_HEAD,   /* the same, for messages that cannot be delivered: rows that are there are not filed again */
 	QN_LETTER_BESIDE, /* nothing: messages that cannot be delivered, of a batch that goes on; filed once, as HEAD */
+	QN_LETTER_DEFER,  /* files nothing: the leased batch ends before the offset from now on */
 };
 
 /**
- * Files messages [offset, offset + count). POISON and HEAD need the lease they name, and a cursor below
- * the offset; BESIDE is not fenced.
+ * Files messages [offset, offset + count). POISON, HEAD and DEFER need the lease they name, and a cursor
+ * below the offset; BESIDE is not fenced.
  */
 struct qn_dead_letter {
 	/* in */

@@ -40,6 +40,9 @@ def test_good_messages_before_the_damage_are_delivered_and_kept_until_acknowledg
     assert tids(pg_api.pop(q, batch=10, leaseSeconds=1)) == ["t0"]
     again = clock.eventually(lambda: pg_api.pop(q, batch=10, leaseSeconds=1), 10, "t0 comes again, unacknowledged")
     assert tids(again) == ["t0"]
+    pg_api.finish(again)
+    pg_api.send(q, "t2")
+    assert tids(pg_api.pop(q, batch=10)) == ["t2"], "the lease ended with t0, not by its time"
 
 
 @pytest.mark.parametrize("auto", [False, True])
