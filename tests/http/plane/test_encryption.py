@@ -122,6 +122,17 @@ def test_one_body_may_go_to_queues_of_both_kinds(key_api, name):
         assert {flag for flag, _ in stored.payloads(key_api.broker, plain)} == {False}
 
 
+def test_pushes_of_a_transaction_are_sealed(key_pg_api, q):
+    encrypt(key_pg_api, q)
+    items = b",".join(b'{"queue":"%s","payload":%s}' % (q.encode(), payload) for payload in PAYLOADS)
+    reply = key_pg_api.call("POST", "/api/v1/transaction", b'{"operations":[{"type":"push","items":[%s]}]}' % items)
+    assert reply.status == 200 and reply.json["success"] is True, reply
+    rows = stored.payloads(key_pg_api.broker, q)
+    assert len(rows) == len(PAYLOADS)
+    assert all(sealed and ENVELOPE.match(payload) for sealed, payload in rows)
+    assert data_of(key_pg_api.pop_reply(q, batch=100).body) == PAYLOADS
+
+
 def test_what_looks_like_an_envelope_is_served_as_it_was_pushed(key_api, q):
     assert key_api.push_reply(body_of(q, [LOOKALIKE])).status == 201
     assert data_of(key_api.pop_reply(q).body) == [LOOKALIKE]
