@@ -9,6 +9,7 @@
 -- rows than it was told. What may go is decided by the caller's cut-offs, under the lane's lock.
 -- Kinds: 0 retention, 1 completed retention, 2 maximum wait, 3 hashes, 4 lanes, 5 bookkeeping.
 
+-- A period counts from the last beginning; who asks with a shorter one than the last holder had need not wait longer.
 -- The turn (p_fence 0), its renewal, or its end, and with the first two a page of the queues that have anything to be
 -- swept. The first row has no queue.
 CREATE OR REPLACE FUNCTION queen.maintain_v1(p_holder text, p_fence int8, p_end bool, p_period_ms int8,
@@ -26,6 +27,7 @@ AS $$
 DECLARE
 	v_now CONSTANT timestamptz := clock_timestamp();
 	v_until CONSTANT timestamptz := v_now + p_lease_ms * interval '1 millisecond';
+	v_period CONSTANT interval := p_period_ms * interval '1 millisecond';
 	v_due timestamptz;
 BEGIN
 	IF p_fence = 0 THEN
@@ -38,7 +40,7 @@ BEGIN
 		SET fence = m.fence + 1, holder = p_holder, lease_until = v_until, last_start_at = v_now, period_ms = p_period_ms
 		WHERE m.task = (
 			SELECT l.task FROM queen.maintenance_leases l
-			WHERE l.task = 'retention' AND l.enabled AND l.next_due_at <= v_now
+			WHERE l.task = 'retention' AND l.enabled AND LEAST(l.next_due_at, l.last_start_at + v_period) <= v_now
 				AND (l.lease_until IS NULL OR l.lease_until <= v_now OR l.holder = p_holder)
 			FOR NO KEY UPDATE SKIP LOCKED)
 		RETURNING m.fence INTO fence;
@@ -46,7 +48,7 @@ BEGIN
 	ELSE
 		UPDATE queen.maintenance_leases m
 		SET lease_until = CASE WHEN p_end THEN NULL ELSE v_until END,
-			next_due_at = CASE WHEN p_end THEN GREATEST(m.last_start_at + p_period_ms * interval '1 millisecond', v_now)
+			next_due_at = CASE WHEN p_end THEN GREATEST(m.last_start_at + v_period, v_now)
 				ELSE m.next_due_at END,
 			last_end_at = CASE WHEN p_end THEN v_now ELSE m.last_end_at END,
 			last_duration_ms = CASE WHEN p_end THEN extract(epoch FROM v_now - m.last_start_at) * 1000
@@ -56,7 +58,8 @@ BEGIN
 		RETURNING m.fence INTO fence;
 		held := FOUND;
 	END IF;
-	SELECT CASE WHEN m.enabled THEN GREATEST(m.next_due_at, m.lease_until) END INTO v_due
+	SELECT CASE WHEN m.enabled
+		THEN GREATEST(LEAST(m.next_due_at, m.last_start_at + v_period), m.lease_until) END INTO v_due
 	FROM queen.maintenance_leases m WHERE m.task = 'retention';
 	fence := COALESCE(fence, 0);
 	now_us := queen.to_us(v_now);

@@ -20,11 +20,19 @@ struct pick {
 
 /* ---- the turn -------------------------------------------------------------------------------- */
 
+/* By the shorter of the last holder's period and the asker's. */
+static int64_t turn_due(const struct qn_mem_turn *t, int32_t period_ms)
+{
+	int64_t due_us = t->start_us + period_ms * INT64_C(1000);
+
+	return due_us < t->due_us ? due_us : t->due_us;
+}
+
 static bool take_turn(struct qn_mem_turn *t, const struct qn_maintain_op *op, int64_t now_us)
 {
 	bool is_mine = t->holder_bytes == op->holder.n && memcmp(t->holder, op->holder.p, op->holder.n) == 0;
 
-	if (t->due_us > now_us || (t->lease_until_us > now_us && !is_mine)) {
+	if (turn_due(t, op->period_ms) > now_us || (t->lease_until_us > now_us && !is_mine)) {
 		return false;
 	}
 	t->fence++;
@@ -128,7 +136,8 @@ void qn_mem_maintain(struct qn_mem *m, struct qn_maintain_op *op)
 		t->lease_until_us = 0;
 		t->due_us = t->start_us + op->period_ms * INT64_C(1000);
 	}
-	next_us = t->due_us > t->lease_until_us ? t->due_us : t->lease_until_us;
+	next_us = turn_due(t, op->period_ms);
+	next_us = next_us > t->lease_until_us ? next_us : t->lease_until_us;
 	op->wait_ms = next_us > op->now_us ? (next_us - op->now_us + 999) / 1000 : 0;
 	if (op->held && !op->end) {
 		list_due(m, op);

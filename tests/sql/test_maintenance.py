@@ -102,7 +102,8 @@ def test_one_holder_at_a_time(connect):
     assert not second["held"] and 0 < second["wait_ms"] <= 60000 and second["queues"] == []
     assert turn(a, "a", first["fence"])["held"]
     assert turn(a, "a", first["fence"], end=True, period_ms=60000)["held"]
-    assert not turn(b, "b")["held"], "the period is not over"
+    wait = turn(b, "b", period_ms=60000)
+    assert not wait["held"] and 0 < wait["wait_ms"] <= 60000, "the period is not over"
     assert not turn(a, "a", first["fence"])["held"], "it was given back"
 
 
@@ -113,6 +114,13 @@ def test_the_period_counts_from_the_beginning(b):
     second = turn(b)
     assert second["held"] and second["fence"] > first["fence"]
     assert b.one("SELECT runs FROM queen.maintenance_leases") == 1
+
+
+def test_who_asks_more_often_need_not_wait_for_the_last_holders_period(connect):
+    a, b = connect(), connect()
+    turn(a, "a", fence=turn(a, "a", period_ms=3600000)["fence"], end=True, period_ms=3600000)
+    assert not turn(a, "a", period_ms=3600000)["held"]
+    assert turn(b, "b", period_ms=1)["held"]
 
 
 def test_a_dead_holder_is_replaced_after_its_lease(connect):

@@ -498,8 +498,9 @@ struct qn_due_queue {
 
 /**
  * Whose turn maintenance is, among all brokers of the storage: fence = 0 asks for it, a fence renews it,
- * and with `end` gives it back, after which nobody gets it for a period counted from its beginning. One
- * who has it and falls silent loses it after lease_ms. With the turn come the queues, of all tenants.
+ * and with `end` gives it back. From one beginning to the next passes the shorter of the last holder's
+ * period and the asker's. One who has it and falls silent loses it after lease_ms. With the turn come the
+ * queues, of all tenants.
  */
 struct qn_maintain_op {
 	struct qn_op op;
