@@ -87,7 +87,7 @@ CREATE TABLE IF NOT EXISTS queen.log_partitions (
 	CONSTRAINT log_partitions_queue_name_uk UNIQUE (queue_id, name)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500,
 	autovacuum_vacuum_cost_delay = 0, vacuum_truncate = off);
-CREATE INDEX IF NOT EXISTS idx_log_partitions_queue_write ON queen.log_partitions (queue_id, last_write_at);
+CREATE INDEX IF NOT EXISTS idx_log_partitions_queue_write ON queen.log_partitions (queue_id, last_write_at, id);
 CREATE INDEX IF NOT EXISTS idx_log_partitions_queue_id ON queen.log_partitions (queue_id, id);
 CREATE INDEX IF NOT EXISTS idx_log_partitions_live_due ON queen.log_partitions (queue_id, oldest_live_at, id)
 	WHERE oldest_live_at IS NOT NULL;

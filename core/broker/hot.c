@@ -29,7 +29,7 @@ static void walked(struct qn_op *op, const struct qn_error *e)
 {
 	struct walk *w = QN_CONTAINER(op, struct walk, op.op);
 	struct qn_broker *b = w->broker;
-	const struct qn_walk_page page = {w->op.lanes, w->op.lane_count, w->op.next_id, w->op.last};
+	const struct qn_walk_page page = {w->op.lanes, w->op.lane_count, w->op.after, w->op.last};
 
 	qn_query_done(b);
 	if (e != NULL) {
@@ -64,9 +64,9 @@ void qn_hot_walk(struct qn_broker *b, const struct qn_group_key *g)
 	w->op.tenant = w->key.tenant;
 	w->op.queue = w->key.queue;
 	w->op.group = w->key.group;
-	w->op.after_id = want.after_id;
+	w->op.after = want.after;
 	w->op.limit = want.limit;
-	w->op.written_since_us = want.written_since_us;
+	w->op.written_within_s = want.written_within_s;
 	w->query.start = start;
 	w->query.op = &w->op.op;
 	qn_query_submit(b, &w->query);

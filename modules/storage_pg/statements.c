@@ -38,7 +38,7 @@ const struct qn_pg_statement qn_pg_statements[QN_PG_STATEMENTS] = {
 	[QN_PG_STMT_LIST_QUEUES] = {"list_queues", CALL("list_queues_v1", ARGS_8), QN_PG_QUERY, 28, false},
 	[QN_PG_STMT_LIST_PARTITIONS] = {"list_partitions", CALL("list_partitions_v1", "$1, $2"), QN_PG_QUERY, 10,
                                         false},
-	[QN_PG_STMT_WALK] = {"walk", CALL("walk_v1", ARGS_3 ", $4, $5, $6"), QN_PG_QUERY, 3, false},
+	[QN_PG_STMT_WALK] = {"walk", CALL("walk_v1", ARGS_7), QN_PG_QUERY, 4, false},
 	[QN_PG_STMT_MAINTAIN] = {"maintain", CALL("maintain_v1", ARGS_7), QN_PG_UPKEEP, 27, false},
 	[QN_PG_STMT_SWEEP] = {"sweep", CALL("sweep_v1", ARGS_8), QN_PG_UPKEEP, 7, false},
 	[QN_PG_STMT_PING] = {"ping", "SELECT 1", QN_PG_QUERY, 1, false},

@@ -8,16 +8,17 @@
 
 static const char *const names[LANES] = {"a", "b", "c", "d", "e", "f", "g"};
 
-static struct qn_walk_op *page(struct ct *c, const char *group, struct qn_uuid after, uint32_t limit, int64_t since_us)
+static struct qn_walk_op *page(struct ct *c, const char *group, struct qn_walk_place after, uint32_t limit,
+                               int32_t within_s)
 {
 	struct qn_walk_op *op = ct_alloc(c, sizeof(*op));
 
 	op->tenant = c->tenant;
 	op->queue = ct_span("q");
 	op->group = ct_span(group);
-	op->after_id = after;
+	op->after = after;
 	op->limit = limit;
-	op->written_since_us = since_us;
+	op->written_within_s = within_s;
 	ct_walk_op(c, op);
 	return op;
 }
@@ -39,32 +40,46 @@ static struct qn_push_lane *seven(struct ct *c)
 	return l;
 }
 
+/* Walks with pages of every size; each lane must come exactly once, in the order of its kind when given. */
+static void walk_all(struct ct *c, const struct qn_push_lane *l, int32_t within_s)
+{
+	for (uint32_t limit = 1; limit <= LANES + 1; limit++) {
+		struct qn_walk_place after = {0};
+		unsigned seen[LANES] = {0};
+		uint32_t pages = 0, lanes = 0;
+		bool last = false;
+
+		while (!last) {
+			const struct qn_walk_op *op = page(c, "g", after, limit, within_s);
+
+			assert_true(op->lane_count <= limit);
+			for (uint32_t i = 0; i < op->lane_count; i++) {
+				for (uint32_t k = 0; k < LANES; k++) {
+					seen[k] += same_id(op->lanes[i], l[k].lane_id) ? 1 : 0;
+				}
+				assert_true(within_s > 0 || same_id(op->lanes[i], l[lanes].lane_id));
+				lanes++;
+			}
+			after = op->after;
+			last = op->last;
+			pages++;
+			assert_true(pages <= LANES + 1);
+		}
+		assert_int_equal(lanes, LANES);
+		for (uint32_t k = 0; k < LANES; k++) {
+			assert_int_equal(seen[k], 1);
+		}
+	}
+}
+
 static void a_walk_sees_every_lane_with_work_once(void **state)
 {
 	struct ct *c = *state;
 	const struct qn_push_lane *l = seven(c);
 
 	(void)push_to(c, "other", "x", "m");
-	for (uint32_t limit = 1; limit <= LANES + 1; limit++) {
-		struct qn_uuid after = {{0}};
-		uint32_t seen = 0, pages = 0;
-		bool last = false;
-
-		while (!last) {
-			const struct qn_walk_op *op = page(c, "g", after, limit, 0);
-
-			assert_true(op->lane_count <= limit);
-			for (uint32_t i = 0; i < op->lane_count; i++) {
-				assert_true(seen < LANES && same_id(op->lanes[i], l[seen].lane_id));
-				seen++;
-			}
-			after = op->next_id;
-			last = op->last;
-			pages++;
-			assert_true(pages <= LANES + 1);
-		}
-		assert_int_equal(seen, LANES);
-	}
+	walk_all(c, l, 0);
+	walk_all(c, l, 3600);
 }
 
 static void a_walk_skips_what_the_group_has_read(void **state)
@@ -79,18 +94,18 @@ static void a_walk_skips_what_the_group_has_read(void **state)
 	p.start.mode = QN_START_ALL;
 	p.partition = l[3].partition;
 	assert_int_equal(claim(c, p).lane_count, 1);
-	op = page(c, "g", (struct qn_uuid){{0}}, 100, 0);
+	op = page(c, "g", (struct qn_walk_place){0}, 100, 0);
 	assert_true(op->last);
 	assert_int_equal(op->lane_count, LANES - 1);
 	for (uint32_t i = 0; i < op->lane_count; i++) {
 		assert_false(same_id(op->lanes[i], l[3].lane_id));
 	}
-	assert_int_equal(page(c, "another", (struct qn_uuid){{0}}, 100, 0)->lane_count, LANES);
+	assert_int_equal(page(c, "another", (struct qn_walk_place){0}, 100, 0)->lane_count, LANES);
 	/* What it has not read comes back, page by page, past lanes without work. */
-	op = page(c, "g", l[2].lane_id, 1, 0);
+	op = page(c, "g", (struct qn_walk_place){.id = l[2].lane_id}, 1, 0);
 	assert_int_equal(op->lane_count, 0);
 	assert_false(op->last);
-	assert_true(same_id(op->next_id, l[3].lane_id));
+	assert_true(same_id(op->after.id, l[3].lane_id));
 }
 
 static void a_walk_sees_leased_and_delayed_lanes(void **state)
@@ -107,30 +122,32 @@ static void a_walk_sees_leased_and_delayed_lanes(void **state)
 	assert_int_equal(claim(c, p).lane_count, 1);
 	o.delayed_processing_s = 1000;
 	configure(c, "q", o);
-	assert_int_equal(page(c, "g", (struct qn_uuid){{0}}, 100, 0)->lane_count, LANES);
+	assert_int_equal(page(c, "g", (struct qn_walk_place){0}, 100, 0)->lane_count, LANES);
 }
 
-static void a_walk_since_a_time_skips_older_writes(void **state)
+static void a_walk_of_the_lately_written_skips_the_rest(void **state)
 {
 	struct ct *c = *state;
 	const struct qn_push_lane *l = seven(c);
-	int64_t after_us = l[0].created_at_us;
+	int64_t newest_us = 0;
 	struct qn_push_lane young;
+	const struct qn_walk_op *op;
 
 	for (int i = 0; i < LANES; i++) {
-		after_us = l[i].created_at_us > after_us ? l[i].created_at_us : after_us;
+		newest_us = l[i].created_at_us > newest_us ? l[i].created_at_us : newest_us;
 	}
-	ct_wait_until_us(after_us + 2500000);
+	ct_wait_until_us(newest_us + 3500000);
 	young = push_to(c, "q", names[5], "n");
-	assert_int_equal(page(c, "g", (struct qn_uuid){{0}}, 100, after_us + 2000000)->lane_count, 1);
-	assert_true(same_id(page(c, "g", (struct qn_uuid){{0}}, 100, after_us + 2000000)->lanes[0], young.lane_id));
-	assert_int_equal(page(c, "g", (struct qn_uuid){{0}}, 100, after_us)->lane_count, LANES);
+	op = page(c, "g", (struct qn_walk_place){0}, 100, 1);
+	assert_int_equal(op->lane_count, 1);
+	assert_true(same_id(op->lanes[0], young.lane_id));
+	assert_int_equal(page(c, "g", (struct qn_walk_place){0}, 100, 600)->lane_count, LANES);
 }
 
 static void a_walk_of_nothing_is_over(void **state)
 {
 	struct ct *c = *state;
-	const struct qn_walk_op *op = page(c, "g", (struct qn_uuid){{0}}, 10, 0);
+	const struct qn_walk_op *op = page(c, "g", (struct qn_walk_place){0}, 10, 0);
 
 	assert_true(op->last);
 	assert_int_equal(op->lane_count, 0);
@@ -144,14 +161,14 @@ static void st12_a_walk_stays_in_its_tenant(void **state)
 
 	(void)seven(c);
 	qn_uuid7(&other.tenant);
-	assert_int_equal(page(&other, "g", (struct qn_uuid){{0}}, 100, 0)->lane_count, 0);
+	assert_int_equal(page(&other, "g", (struct qn_walk_place){0}, 100, 0)->lane_count, 0);
 }
 
 const struct CMUnitTest walk_cases[] = {
 	CASE(a_walk_sees_every_lane_with_work_once),
 	CASE(a_walk_skips_what_the_group_has_read),
 	CASE(a_walk_sees_leased_and_delayed_lanes),
-	CASE(a_walk_since_a_time_skips_older_writes),
+	CASE(a_walk_of_the_lately_written_skips_the_rest),
 	CASE(a_walk_of_nothing_is_over),
 	CASE(st12_a_walk_stays_in_its_tenant),
 };

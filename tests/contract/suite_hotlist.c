@@ -103,7 +103,7 @@ static void walk(const struct hot *h, const char *group, int from, uint32_t coun
 	struct qn_walk w;
 
 	while (vt()->walk_due(self(), &k, &w, T0)) {
-		const struct qn_walk_page page = {&h->lane[from], count, h->lane[MANY - 1], true};
+		const struct qn_walk_page page = {&h->lane[from], count, {.id = h->lane[MANY - 1]}, true};
 
 		assert_false(vt()->walk_due(self(), &k, &w, T0));
 		vt()->walk_page(self(), &k, &page, T0);
@@ -308,7 +308,7 @@ static void hl6_a_page_for_a_forgotten_group_is_ignored(void **state)
 {
 	const struct hot *h = *state;
 	struct qn_group_key k = key(h, "g");
-	const struct qn_walk_page page = {h->lane, 1, h->lane[0], true};
+	const struct qn_walk_page page = {h->lane, 1, {.id = h->lane[0]}, true};
 	struct qn_walk w;
 
 	(void)take(h, "g", 10, 100, T0);
@@ -345,7 +345,7 @@ static void hl7_a_page_that_could_not_be_read_is_asked_for_again(void **state)
 	assert_true(w.limit >= 1);
 	vt()->walk_page(self(), &k, NULL, T0);
 	assert_true(vt()->walk_due(self(), &k, &again, T0 + 60000));
-	assert_memory_equal(&again.after_id, &w.after_id, sizeof(w.after_id));
+	assert_memory_equal(&again.after.id, &w.after.id, sizeof(w.after.id));
 }
 
 static void hl8_a_lane_that_becomes_ready_is_announced(void **state)

@@ -19,7 +19,8 @@ enum state { IDLE, READY, WAITING, OUT };
 /* A group that was met. */
 struct met {
 	struct met *next;
-	struct qn_uuid tenant, after_id;
+	struct qn_uuid tenant;
+	struct qn_walk_place after;
 	struct qn_span queue, group;
 	bool walked, asked, running;
 	uint64_t again_ms;
@@ -197,7 +198,7 @@ static bool walk_due(void *self, const struct qn_group_key *g, struct qn_walk *w
 	}
 	m->running = true;
 	m->asked = true;
-	*w = (struct qn_walk){.after_id = m->after_id, .limit = PAGE};
+	*w = (struct qn_walk){.after = m->after, .limit = PAGE};
 	return true;
 }
 
@@ -213,9 +214,9 @@ static void walk_page(void *self, const struct qn_group_key *g, const struct qn_
 	if (page == NULL) {
 		return;
 	}
-	m->after_id = page->next_id;
+	m->after = page->next;
 	if (page->last) {
-		m->after_id = (struct qn_uuid){{0}};
+		m->after = (struct qn_walk_place){0};
 		m->walked = true;
 		m->running = false;
 		m->again_ms = now_tick_ms + REWALK_MS;

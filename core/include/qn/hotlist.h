@@ -54,16 +54,16 @@ enum qn_take {
 
 /** A page the correctness walk wants; the core reads it with the storage's walk. */
 struct qn_walk {
-	struct qn_uuid after_id;  /* keyset: lanes with a greater id; nil to begin */
+	struct qn_walk_place after;
 	uint32_t limit;           /* lanes looked at */
-	int64_t written_since_us; /* 0: every lane */
+	int32_t written_within_s; /* 0: every lane */
 };
 
 struct qn_walk_page {
 	const struct qn_uuid *lanes; /* of the page, those that may have work */
 	uint32_t count;
-	struct qn_uuid next_id; /* after_id of the next page */
-	bool last;              /* there is none */
+	struct qn_walk_place next; /* where the next page begins */
+	bool last;                 /* there is none */
 };
 
 struct qn_hotlist_vt {

@@ -551,21 +551,27 @@ struct qn_sweep_op {
 	bool held; /* out: false: the turn was lost and nothing done */
 };
 
+/** Where a walk over a queue's lanes stands; zeroed: at the beginning. */
+struct qn_walk_place {
+	struct qn_uuid id;
+	int64_t written_us; /* walks of lately written lanes only */
+};
+
 /**
- * A page of a queue's lanes by ascending id: those among the next `limit` that hold messages above the
- * group's cursor, whatever leases, delays and windows say. Changes nothing; an unknown queue is empty.
+ * A page of a queue's lanes: those among the next `limit` that hold messages above the group's cursor,
+ * whatever leases, delays and windows say. All lanes, by id; or the lately written ones, by the time of
+ * their writing, which is kept to a second. Changes nothing; an unknown queue is empty.
  */
 struct qn_walk_op {
 	struct qn_op op;
 	struct qn_uuid tenant;
 	struct qn_span queue, group;
-	struct qn_uuid after_id;  /* lanes with a greater id; nil: from the first */
-	uint32_t limit;           /* lanes looked at, >= 1 */
-	int64_t written_since_us; /* only lanes written to since, less up to a second; 0: all */
-	struct qn_uuid *lanes;    /* out, with lane_count */
+	struct qn_walk_place after; /* in, and out: where the next page begins */
+	uint32_t limit;             /* lanes looked at, >= 1 */
+	int32_t written_within_s;   /* of the storage's now; 0: all lanes */
+	struct qn_uuid *lanes;      /* out, with lane_count */
 	uint32_t lane_count;
-	struct qn_uuid next_id; /* out: after_id of the next page; nil on an empty page */
-	bool last;              /* out: there is no next page */
+	bool last; /* out: there is no next page */
 };
 
 /** A round trip to the database, for /health. */
