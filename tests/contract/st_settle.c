@@ -2,6 +2,8 @@
 /* Acknowledgements beyond the decision table: stale leases, repetitions, the retry budget (ST-8, ST-9). */
 #include "storage_kit.h"
 
+#include <stdio.h>
+
 static void an_unknown_lane_or_group_has_no_consumer(void **state)
 {
 	struct ct *c = *state;
@@ -226,6 +228,54 @@ static void repeats_resolve_to_the_lowest_in_the_batch(void **state)
 	assert_int_equal(ack(c, lane, L1, "a:c", "N").committed, 2);
 }
 
+/* "a0 a1 a2 ...": the ids of many messages. */
+static const char *series(struct ct *c, char prefix, int count)
+{
+	const size_t width = 8;
+	char *text = ct_alloc(c, (size_t)count * width), *at = text;
+
+	for (int i = 0; i < count; i++) {
+		at += snprintf(at, width, "%s%c%d", i == 0 ? "" : " ", prefix, i);
+	}
+	return text;
+}
+
+static void ids_are_found_however_far_from_the_cursor(void **state)
+{
+	struct ct *c = *state;
+	struct qn_claim_pop p = pop_of(c, "");
+	struct qn_uuid lane = push(c, series(c, 'a', 3000)).lane_id;
+
+	push(c, series(c, 'b', 3000));
+	p.budget = 6000;
+	p.budget_bytes = 1 << 24;
+	assert_int_equal(claim(c, p).lane_count, 1);
+	push(c, series(c, 'd', 3000));
+	push(c, series(c, 'e', 3000));
+	ack(c, lane, "", "b2999:c b1000:c a5:c a5:f none:c", "NNNmu");
+	ack(c, lane, "", "a0:c a1:c a2:c a3:c b3:c b4:c b5:c b6:c b7:c x:c x:f y:r", "NNNNNNNNNuuu");
+	/* Above without a batch: completing moves the cursor there, a signal needs a batch. */
+	assert_int_equal(ack(c, lane, "", "e10:c e11:f a0:c d7:c", "CbNC").committed, 9010);
+	ack(c, lane, "", "d7:c e10:c e12:c", "NNC");
+}
+
+/* The one above the cursor is meant, however near the other is. */
+static void a_repeat_far_above_goes_before_one_just_below(void **state)
+{
+	struct ct *c = *state;
+	struct qn_queue_options o = options_default();
+	struct qn_uuid lane;
+
+	o.dedup_window_s = 0;
+	configure(c, "q", o);
+	lane = push(c, "a b").lane_id;
+	take(c, "", 0, 1);
+	push(c, series(c, 'e', 3000));
+	push(c, "a");
+	ack(c, lane, "", "b:c", "N");
+	assert_int_equal(ack(c, lane, "", "a:c", "C").committed, 3002);
+}
+
 const struct CMUnitTest settle_cases[] = {
 	CASE(an_unknown_lane_or_group_has_no_consumer),
 	CASE(an_expired_lease_is_refused_and_none_is_accepted),
@@ -239,5 +289,7 @@ const struct CMUnitTest settle_cases[] = {
 	CASE(lanes_of_one_call_are_apart),
 	CASE(groups_have_their_own_cursors_and_budgets),
 	CASE(repeats_resolve_to_the_lowest_in_the_batch),
+	CASE(ids_are_found_however_far_from_the_cursor),
+	CASE(a_repeat_far_above_goes_before_one_just_below),
 };
 const size_t settle_case_count = CT_COUNT(settle_cases);

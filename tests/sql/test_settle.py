@@ -285,6 +285,16 @@ def test_hashes_are_found_below_the_cursor_only_inside_the_resolvable_window(b, 
     assert b.settle(lane, ("m14", COMPLETED))["told"] == [OK], "the batch itself is never too old"
 
 
+@pytest.mark.parametrize("dedup, completed, known", [(0, 0, 900), (3600, 0, 3600), (60, 7200, 7200), (0, 800, 900)])
+def test_ids_are_known_for_the_longest_window(b, dedup, completed, known):
+    b.configure("q", dedup_window_seconds=dedup, completed_retention_seconds=completed)
+    lane_id = b.push("a")["partition_id"]
+    b.claim_lane(lease="")
+    for age, told in ((known - 20, [NOOP, ("rejected", "committed")]), (known + 20, [("rejected", "unresolvable")] * 2)):
+        b.run("UPDATE queen.log_txns SET created_at = now() - $1 * interval '1 second'", age)
+        assert b.settle(lane_id, ("a", COMPLETED), ("a", FAILED), lease="")["told"] == told
+
+
 def test_far_below_the_cursor(b):
     lane_id = b.push(*["x%d" % i for i in range(5000)])["partition_id"]
     b.push(*["y%d" % i for i in range(5000)])

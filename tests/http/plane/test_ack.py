@@ -343,3 +343,27 @@ def test_fifty_copies_of_one_ack(api, q):
     assert sum(result["noop"] for result in results) == 49
     assert api.popped(q) == ["next"]
     assert api.pop(q) is None, "no late copy released the next batch"
+
+
+def test_an_id_outside_the_window_is_unresolvable_and_its_message_comes_again(pg_api, q):
+    """Whatever the options, an id is known for 900 s; of a batch in work it is known as long as its hash is there."""
+    api = pg_api
+    api.configure(q, dedupWindowSeconds=1, leaseTime=1000)
+    api.send(q, "done", "open")
+    first = api.pop(q, batch=1)
+    assert api.ack(first["messages"][0])["leaseReleased"]
+    rows = ("queen.log_txns t {} FROM queen.log_partitions p, queen.queues q "
+            f"WHERE p.id = t.partition_id AND q.id = p.queue_id AND q.name = '{q}'")
+    age = "UPDATE " + rows.format("SET created_at = now() - interval '{} seconds'")
+    api.broker.psql(age.format(880))
+    assert api.ack(first["messages"][0])["noop"] is True
+    api.broker.psql(age.format(920))
+    late = api.ack(first["messages"][0], leaseId=None)
+    assert (late["success"], late["noop"], late["error"]) == (False, False, GHOST)
+    leased = api.pop(q)
+    assert tids(leased) == ["open"]
+    api.broker.psql("DELETE FROM queen.log_txns t USING " + rows.split("FROM ", 1)[1])
+    purged = api.ack(leased["messages"][0])
+    assert (purged["success"], purged["leaseReleased"], purged["error"]) == (False, False, GHOST)
+    api.broker.psql(f"UPDATE queen.log_consumers SET lease_expires_at = now() WHERE worker_id = '{leased['leaseId']}'")
+    assert tids(api.pop(q)) == ["open"]
