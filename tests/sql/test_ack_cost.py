@@ -65,8 +65,9 @@ def both(b, prepare, call, name):
             got[partition] = work(b, lambda: call(b.lane_id(partition=partition), ids, name + tag))
     print("%s: rows and blocks with %d messages %s, with %d messages %s" % (name, SMALL, got["small"], LARGE, got["large"]))
     small, large = got["small"], got["large"]
-    # A page that fills up while the test writes may add a block.
-    assert large[0] == small[0] and large[1] <= small[1] + 3, got
+    # Versions of a row that are not pruned yet count as rows, and a page that fills up while the test writes as a block;
+    # the histories differ by a hundred thousand rows.
+    assert large[0] <= small[0] + 3 and large[1] <= small[1] + 4, got
     return large
 
 
