@@ -11,6 +11,8 @@ ALL, NEW, TIME = 0, 1, 2
 TOOK, EMPTY, LEASED, BUSY, LATER, GONE = range(6)
 COMPLETED, FAILED, RETRY, DLQ = range(4)
 OUT = ["completed", "noop", "retried", "failed", "dead", "dropped", "redelivered", "rejected"]
+VERDICTS = ["committed", "duplicate", "unsealed", "window", "fence", "not owned", "no consumer", "bad lease", "unknown",
+            "no batch", "poisoned"]
 WHY = ["ok", "bad lease", "no consumer", "unresolvable", "committed", "no batch"]
 
 DEFAULTS = dict(priority=0, lease_time=300, retry_limit=3, retry_delay=1000, max_queue_size=0, ttl=3600,
@@ -122,6 +124,28 @@ class Broker:
 
     def settle(self, lane_id, *items, group="g", lease="L", tenant=TENANT):
         return self.settle_lanes([dict(id=lane_id, items=items, group=group, lease=lease, tenant=tenant)])[0]
+
+    def transaction(self, pushes=(), acks=(), fence=(), borrow=False, hint="", letters=(), tenant=TENANT):
+        """pushes as in push_lanes, with repeats; acks as in settle_lanes; letters: (lane, offset). A dictionary with the
+        verdict's name, what it is about, and the rows by kind."""
+        def column(rows, key, default):
+            return [row.get(key, default) for row in rows]
+        items = [(i, txn, status) for i, lane in enumerate(acks) for txn, status in lane["items"]]
+        rows = self.run("SELECT * FROM queen.transaction_v1(%s)" % ",".join("$%d" % n for n in range(1, 28)), tenant,
+                        column(pushes, "queue", "q"), column(pushes, "partition", "p"), column(pushes, "id", None),
+                        [len(lane["ids"]) for lane in pushes], [100 * len(lane["ids"]) for lane in pushes],
+                        column(pushes, "sealed", False), [b"".join(hash_of(i) for i in lane["ids"]) for lane in pushes],
+                        column(pushes, "verified", -1), [",".join(lane["ids"]).encode() for lane in pushes],
+                        column(pushes, "since", 0), column(pushes, "repeats", 0),
+                        column(acks, "id", None), column(acks, "group", "g"), column(acks, "lease", ""),
+                        [i[0] for i in items], b"".join(hash_of(i[1]) for i in items), [i[2] for i in items],
+                        list(fence), borrow, hint, [lane for lane, _ in letters], [offset for _, offset in letters],
+                        [None for _ in letters], ["txn" for _ in letters], [b"{}" for _ in letters],
+                        ["why" for _ in letters])
+        assert [row["kind"] for row in rows].count(0) == 1 and rows[-1]["kind"] == 0
+        return dict(verdict=VERDICTS[rows[-1]["status"]], about=rows[-1]["lane"],
+                    pushed=[row for row in rows if row["kind"] == 1], acked=[row for row in rows if row["kind"] == 2],
+                    filed=[row for row in rows if row["kind"] == 3])
 
     def dead_letter(self, lane_id, offset, group="g", lease="L", count=1, tenant=TENANT, retries=0, kind=0):
         return self.run("SELECT * FROM queen.dead_letter_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12)", [tenant], [lane_id],
