@@ -22,6 +22,7 @@ static void pump(struct qn_broker *b)
 	qn_txn_pump(b);
 	qn_ack_pump(b);
 	qn_query_pump(b);
+	qn_rehash_pump(b);
 	qn_pop_pump(b);
 	qn_parks_arm(b);
 }
@@ -35,7 +36,8 @@ static void on_second(uv_timer_t *timer)
 {
 	struct qn_broker *b = timer->data;
 
-	b->app->dedup.vt->expire(b->app->dedup.self, qn_now_us());
+	b->app->dedup.vt->expire(b->app->dedup.self, qn_db_time_us(b));
+	qn_lane_ids_tick(b);
 	qn_parks_walk(b);
 	pump(b);
 }
@@ -63,6 +65,7 @@ int qn_broker_start(struct qn_app *app, struct qn_error *e)
 		return QN_FAIL(e, QN_NOMEM, "out of memory");
 	}
 	b->app = app;
+	b->lane_ids = qn_lane_ids_create();
 	b->slots = app->storage.vt->slots(app->storage.self);
 	qn_list_init(&b->push_ready);
 	qn_list_init(&b->claim_ready);
@@ -124,6 +127,7 @@ void qn_broker_destroy(struct qn_broker *b)
 	qn_group_stop(b);
 	qn_facts_stop(b);
 	qn_leases_stop(b);
+	qn_lane_ids_destroy(b->lane_ids);
 	qn_map_fini(&b->push_lanes);
 	qn_map_fini(&b->ack_lanes);
 	qn_map_fini(&b->gates);

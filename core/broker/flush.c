@@ -130,7 +130,7 @@ size_t qn_segment_describe(struct qn_broker *b, struct qn_arena *a, struct qn_pu
 	out->raw_bytes = (uint32_t)raw;
 	out->sealed = sealed;
 	out->hashes = (struct qn_span){hashes, (size_t)count * QN_HASH_BYTES};
-	out->verified = app->dedup.vt->watermark(app->dedup.self, &out->partition_id, out->hashes, qn_now_us(),
+	out->verified = app->dedup.vt->watermark(app->dedup.self, &out->partition_id, out->hashes, qn_db_time_us(b),
 	                                         &out->verified_since_us);
 	return raw;
 }

@@ -38,6 +38,7 @@ struct qn_flush {
 	struct qn_lane_flush *lanes;
 	uint32_t lane_count, lane_max;
 	size_t raw_bytes;
+	uint64_t sent_ms; /* qn_mono_ms() when the storage got it */
 	uv_work_t work;
 	struct qn_error seal_error;
 	void (*sealed)(struct qn_flush *f, const struct qn_error *e);

@@ -25,6 +25,10 @@ struct qn_broker {
 	struct qn_map facts;       /* what pushes learned of some queues */
 	uint32_t encrypting;       /* facts that say so */
 	size_t push_bytes;         /* frames accepted and not stored */
+	struct qn_lane_ids *lane_ids;
+	/* db_time.c */
+	int64_t db_seen_us; /* a time of the storage, and ours when it came; 0: none yet */
+	uint64_t db_seen_ms;
 	/* pop.c, parks.c, groups.c */
 	struct qn_map gates;
 	struct qn_map groups;
@@ -39,6 +43,7 @@ struct qn_broker {
 	uint32_t txns_running; /* in flight */
 	/* queries.c */
 	struct qn_list queries;
+	uint32_t rehashing; /* reads under way, rehash.c */
 	/* maintenance.c */
 	struct qn_maintenance *maintenance;
 	/* leases.c */
@@ -84,6 +89,29 @@ void qn_seal_items(struct qn_broker *b, struct qn_push_item *const *items, uint3
                    void *arg);
 /** Frees what sealing made of an item whose frame is not needed any more. */
 void qn_seal_drop(struct qn_push_item *item);
+
+/* lane_ids.c: by the hash lanes.c finds a lane by */
+struct qn_lane_ids;
+struct qn_lane_ids *qn_lane_ids_create(void);
+/** Accepts NULL. */
+void qn_lane_ids_destroy(struct qn_lane_ids *ids);
+/** Nil when it is not known. A hint: it may be stale, or another lane's. */
+struct qn_uuid qn_lane_id_get(const struct qn_broker *b, uint64_t lane);
+void qn_lane_id_set(struct qn_broker *b, uint64_t lane, const struct qn_uuid *tenant, struct qn_span queue,
+                    const struct qn_uuid *id);
+/** The queue was deleted: its lanes leave this memory and the dedup module's, within seconds. */
+void qn_lane_ids_forget(struct qn_broker *b, const struct qn_uuid *tenant, struct qn_span queue);
+/** Once a second. */
+void qn_lane_ids_tick(struct qn_broker *b);
+
+/* db_time.c */
+/** An estimate of the storage's clock that is behind it, if anything; 0 before anything was stored. */
+int64_t qn_db_time_us(const struct qn_broker *b);
+/** The storage stored something at created_at_us, in a call that began at sent_ms and has just ended. */
+void qn_db_time_seen(struct qn_broker *b, int64_t created_at_us, uint64_t sent_ms);
+
+/* rehash.c */
+void qn_rehash_pump(struct qn_broker *b);
 
 /* facts.c */
 /** The queue's dedup window if it was learned lately, else -1. */

@@ -47,6 +47,7 @@ static struct qn_push_queue *lane_get(struct qn_broker *b, const struct qn_push_
 	l = calloc(1, sizeof(*l) + g->queue.n + g->partition.n);
 	QN_ASSERT(l != NULL);
 	l->tenant = g->tenant;
+	l->id = qn_lane_id_get(b, hash);
 	memcpy(l->names, g->queue.p, g->queue.n);
 	memcpy(l->names + g->queue.n, g->partition.p, g->partition.n);
 	l->queue = (struct qn_span){l->names, g->queue.n};

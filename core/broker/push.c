@@ -204,6 +204,20 @@ void qn_push_learn(struct qn_broker *b, const struct qn_push_lane *r, bool has_r
 	}
 }
 
+/** The lane's id as the storage says; what was remembered under another one is of a lane that is gone. */
+static void learn_id(struct qn_broker *b, struct qn_push_queue *l, const struct qn_push_lane *r)
+{
+	static const struct qn_uuid nil;
+	const struct qn_app *app = b->app;
+
+	if (memcmp(&r->partition_id, &nil, sizeof(nil)) != 0 &&
+	    memcmp(&r->partition_id, &r->lane_id, sizeof(nil)) != 0) {
+		app->dedup.vt->forget(app->dedup.self, &r->partition_id);
+	}
+	l->id = r->lane_id;
+	qn_lane_id_set(b, l->node.hash, &l->tenant, l->queue, &l->id);
+}
+
 /** Decides the items' fate and frees the lane for its next flush. */
 static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const struct qn_push_lane *r)
 {
@@ -214,7 +228,7 @@ static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const st
 	}
 	switch (r->status) {
 	case QN_PUSH_QUEUED:
-		lf->lane->id = r->lane_id;
+		learn_id(b, lf->lane, r);
 		lane_stored(b, lf, r);
 		break;
 	case QN_PUSH_DUPLICATE:
@@ -223,11 +237,11 @@ static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const st
 			fail_lane(b, lf, &e);
 			break;
 		}
-		lf->lane->id = r->lane_id;
+		learn_id(b, lf->lane, r);
 		lane_duplicates(b, lf, r);
 		break;
 	case QN_PUSH_UNSEALED:
-		lf->lane->id = r->lane_id;
+		learn_id(b, lf->lane, r);
 		qn_seal_again(b, lf);
 		return;
 	case QN_PUSH_FAILED:
@@ -239,12 +253,32 @@ static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const st
 	qn_lane_settle(b, lf->lane);
 }
 
+/** A lane's time may be later than the clock (ST-1), the least of them hardly is. */
+static void learn_time(struct qn_broker *b, const struct qn_flush *f)
+{
+	int64_t least_us = INT64_MAX;
+
+	for (uint32_t i = 0; i < f->lane_count; i++) {
+		const struct qn_push_lane *r = &f->push.lanes[i];
+
+		if (r->status == QN_PUSH_QUEUED && r->created_at_us < least_us) {
+			least_us = r->created_at_us;
+		}
+	}
+	if (least_us != INT64_MAX) {
+		qn_db_time_seen(b, least_us, f->sent_ms);
+	}
+}
+
 static void flush_done(struct qn_op *op, const struct qn_error *e)
 {
 	struct qn_flush *f = QN_CONTAINER(op, struct qn_flush, push.op);
 	struct qn_broker *b = f->broker;
 
 	b->busy.push--;
+	if (e == NULL) {
+		learn_time(b, f);
+	}
 	for (uint32_t i = 0; i < f->lane_count; i++) {
 		struct qn_lane_flush *lf = &f->lanes[i];
 
@@ -268,6 +302,7 @@ static void flush_sealed(struct qn_flush *f, const struct qn_error *e)
 	}
 	f->push.op.done = flush_done;
 	f->push.op.deadline_ms = qn_broker_deadline(b);
+	f->sent_ms = qn_mono_ms();
 	b->app->storage.vt->push(b->app->storage.self, &f->push);
 }
 

@@ -78,4 +78,5 @@ void qn_broker_forget_queue(struct qn_broker *b, const struct qn_uuid *tenant, s
 	b->app->hotlist.vt->forget_queue(b->app->hotlist.self, tenant, queue);
 	qn_group_forget_queue(b, tenant, queue);
 	qn_facts_forget(b, tenant, queue);
+	qn_lane_ids_forget(b, tenant, queue);
 }

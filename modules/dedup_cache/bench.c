@@ -34,7 +34,7 @@ static void run(size_t lanes, size_t total, uint32_t batch)
 
 	memset(&c, 0, sizeof(c));
 	c.host = &th_host;
-	if (qn_dc_open(&c, (size_t)2 << 30, &e) != QN_OK) {
+	if (qn_dc_open(&c, (size_t)512 << 20, &e) != QN_OK) {
 		fprintf(stderr, "no memory\n");
 		return;
 	}

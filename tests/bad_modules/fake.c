@@ -105,6 +105,12 @@ static uint32_t storage_inflight(void *self)
 	return 0;
 }
 
+static bool dedup_read_due(void *self, struct qn_dedup_read *r)
+{
+	(void)self, (void)r;
+	return false;
+}
+
 static void dedup_expire(void *self, int64_t now_us)
 {
 	(void)self;
@@ -181,6 +187,7 @@ static void fill_vtable(const char *kind)
 	} else if (strcmp(kind, "dedup") == 0) {
 		vtable.head = (struct qn_iface){sizeof(vtable.dedup), QN_DEDUP_MAJOR, QN_DEDUP_MINOR};
 		vtable.dedup.expire = dedup_expire;
+		vtable.dedup.read_due = dedup_read_due;
 	} else if (strcmp(kind, "hotlist") == 0) {
 		vtable.head = (struct qn_iface){sizeof(vtable.hotlist), QN_HOTLIST_MAJOR, QN_HOTLIST_MINOR};
 		vtable.hotlist.next_due_ms = hotlist_next_due_ms;

@@ -539,6 +539,20 @@ static void hotlist_switch(void **state)
 	assert_int_equal(unsetenv("QUEEN_HOTLIST"), 0);
 }
 
+static void dedup_switch(void **state)
+{
+	(void)state;
+	write_conf("", NULL, "");
+	assert_int_equal(setenv("QUEEN_DEDUP_CACHE", "0", 1), 0);
+	start("--check-config", NULL);
+	finish(1);
+	must_have("dedup_probe.so: No such file or directory");
+	assert_int_equal(setenv("QUEEN_DEDUP_CACHE", "1", 1), 0);
+	start("--check-config", NULL);
+	finish(0);
+	assert_int_equal(unsetenv("QUEEN_DEDUP_CACHE"), 0);
+}
+
 static void dump_reads_back(void **state)
 {
 	char path[128];
@@ -635,6 +649,7 @@ int main(void)
 		cmocka_unit_test(second_signal_kills),
 		cmocka_unit_test(environment),
 		cmocka_unit_test(hotlist_switch),
+		cmocka_unit_test(dedup_switch),
 		cmocka_unit_test(dump_reads_back),
 		cmocka_unit_test(command_line),
 	};
