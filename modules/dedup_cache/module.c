@@ -101,27 +101,64 @@ static struct qn_dc_lane *lane_at(struct qn_dc *c, const struct qn_uuid *id, int
 	return l;
 }
 
+/* A run of these hashes; NULL at the cap, when nobody idle makes room. */
+static struct qn_dc_run *run_of(struct qn_dc *c, struct qn_span hashes, int64_t created_at_us)
+{
+	uint32_t count = (uint32_t)(hashes.n / QN_HASH_BYTES);
+	struct qn_dc_run *r = qn_dc_run_take(c, count, c->cap);
+
+	if (r == NULL && qn_dc_make_room(c, sizeof(*r) + hashes.n * 2, c->cap)) {
+		r = qn_dc_run_take(c, count, c->cap);
+	}
+	if (r != NULL) {
+		memcpy(r->keys, hashes.p, hashes.n);
+		r->newest_us = created_at_us;
+		qn_dc_run_seal(r);
+	}
+	return r;
+}
+
+/* Calls for one lane may come back in another order than they were stored in: is this the missing one? */
+static bool is_inside_gap(const struct qn_dc_lane *l, int64_t base, uint32_t count)
+{
+	return l != NULL && l->gap != NULL && base > l->gap->good && base + count <= l->gap->from;
+}
+
+static void learn_inside_gap(struct qn_dc *c, struct qn_dc_lane *l, int64_t base, struct qn_span hashes,
+                             int64_t created_at_us)
+{
+	struct qn_dc_run *r = base == l->gap->good + 1 ? run_of(c, hashes, created_at_us) : NULL;
+
+	if (r == NULL) {
+		return; /* it will be read back */
+	}
+	qn_dc_runs_add(c, &l->runs, r, l->window_s);
+	l->gap->good += r->count;
+	if (l->gap->good == l->gap->from - 1) {
+		qn_dc_gap_close(c, l);
+	}
+	qn_dc_place(c, l);
+}
+
 void qn_dc_learn(struct qn_dc *c, const struct qn_uuid *id, int64_t base, struct qn_span hashes, int64_t created_at_us,
                  int32_t window_s)
 {
 	uint32_t count = (uint32_t)(hashes.n / QN_HASH_BYTES);
-	struct qn_dc_lane *l = count > 0 ? lane_at(c, id, base, created_at_us, window_s) : NULL;
+	struct qn_dc_lane *l = qn_dc_lane_find(c, id);
 	struct qn_dc_run *r;
 
-	if (l == NULL) {
+	if (window_s > 0 && is_inside_gap(l, base, count)) {
+		learn_inside_gap(c, l, base, hashes, created_at_us);
 		return;
 	}
-	r = qn_dc_run_take(c, count, c->cap);
-	if (r == NULL && qn_dc_make_room(c, sizeof(*r) + hashes.n * 2, c->cap)) {
-		r = qn_dc_run_take(c, count, c->cap);
-	}
+	l = lane_at(c, id, base, created_at_us, window_s);
+	r = l != NULL ? run_of(c, hashes, created_at_us) : NULL;
 	if (r == NULL) {
-		qn_dc_evict(c, l);
+		if (l != NULL) {
+			qn_dc_evict(c, l);
+		}
 		return;
 	}
-	memcpy(r->keys, hashes.p, hashes.n);
-	r->newest_us = created_at_us;
-	qn_dc_run_seal(r);
 	qn_dc_runs_add(c, l->gap != NULL ? &l->gap->tail : &l->runs, r, window_s);
 	l->next_offset = base + count;
 	qn_dc_expire(c, EXPIRE_A_LEARN);

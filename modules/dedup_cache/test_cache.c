@@ -271,6 +271,24 @@ static void a_lane_written_in_turns_is_not_read_all_the_time(void **state)
 	assert_int_equal(ask(1, 20, T0), -1);
 }
 
+static void what_comes_late_fills_its_gap(void **state)
+{
+	struct qn_dedup_read r;
+
+	(void)state;
+	learn(1, 0, 10, T0);
+	learn(1, 15, 5, T0 + 2);
+	learn(1, 12, 3, T0 + 1); /* not what comes next: it stays to be read */
+	assert_int_equal(ask(1, NEW, T0), 9);
+	learn(1, 10, 2, T0);
+	assert_int_equal(ask(1, NEW, T0), 11);
+	learn(1, 12, 3, T0 + 1);
+	assert_int_equal(ask(1, NEW, T0), 19);
+	assert_int_equal(ask(1, 11, T0), -1);
+	assert_int_equal(ask(1, 13, T0), -1);
+	assert_false(due(&r));
+}
+
 static void an_overlap_begins_the_lane_anew(void **state)
 {
 	(void)state;
@@ -497,6 +515,7 @@ int main(void)
 		CASE(pages_for_what_is_gone_are_dropped),
 		CASE(a_failed_read_comes_again_later),
 		CASE(a_lane_written_in_turns_is_not_read_all_the_time),
+		CASE(what_comes_late_fills_its_gap),
 		CASE(an_overlap_begins_the_lane_anew),
 		CASE(the_clock_alone_expires),
 		CASE(a_tick_looks_at_no_more_than_its_share),
