@@ -133,7 +133,7 @@ static void learn_inside_gap(struct qn_dc *c, struct qn_dc_lane *l, int64_t base
 		return; /* it will be read back */
 	}
 	qn_dc_runs_add(c, &l->runs, r, l->window_s);
-	l->gap->good += r->count;
+	l->gap->good += (int64_t)(hashes.n / QN_HASH_BYTES);
 	if (l->gap->good == l->gap->from - 1) {
 		qn_dc_gap_close(c, l);
 	}
