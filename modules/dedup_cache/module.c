@@ -78,11 +78,7 @@ static struct qn_dc_lane *lane_at(struct qn_dc *c, const struct qn_uuid *id, int
 		return NULL;
 	}
 	if (l == NULL) {
-		l = qn_dc_lane_admit(c, id, base, created_at_us, window_s);
-		if (l != NULL) {
-			qn_dc_place(c, l);
-		}
-		return l;
+		return qn_dc_lane_admit(c, id, base, created_at_us, window_s);
 	}
 	touch(c, l);
 	if (l->since_us > created_at_us - window_s * QN_DC_SECOND_US) {
@@ -96,7 +92,7 @@ static struct qn_dc_lane *lane_at(struct qn_dc *c, const struct qn_uuid *id, int
 	}
 	if (l->window_s != window_s) {
 		l->window_s = window_s;
-		qn_dc_place(c, l);
+		qn_dc_link_out(&l->wheel); /* filed anew when the hashes are in */
 	}
 	return l;
 }
@@ -127,8 +123,10 @@ static bool is_inside_gap(const struct qn_dc_lane *l, int64_t base, uint32_t cou
 static void learn_inside_gap(struct qn_dc *c, struct qn_dc_lane *l, int64_t base, struct qn_span hashes,
                              int64_t created_at_us)
 {
-	struct qn_dc_run *r = base == l->gap->good + 1 ? run_of(c, hashes, created_at_us) : NULL;
+	struct qn_dc_run *r;
 
+	touch(c, l); /* or making room might take this lane */
+	r = base == l->gap->good + 1 ? run_of(c, hashes, created_at_us) : NULL;
 	if (r == NULL) {
 		return; /* it will be read back */
 	}
@@ -161,6 +159,9 @@ void qn_dc_learn(struct qn_dc *c, const struct qn_uuid *id, int64_t base, struct
 	}
 	qn_dc_runs_add(c, l->gap != NULL ? &l->gap->tail : &l->runs, r, window_s);
 	l->next_offset = base + count;
+	if (qn_dc_link_empty(&l->wheel)) {
+		qn_dc_place(c, l); /* it is new */
+	}
 	qn_dc_expire(c, EXPIRE_A_LEARN);
 }
 

@@ -145,6 +145,55 @@ static void dd3_a_lane_that_began_again_is_another(void **state)
 	assert_true(watermark(l, 500, 1, NOW_US + SECOND) <= 9);
 }
 
+/* Answers a read with all messages of [0, count), message n having hash n, in one row. */
+static void answer(const struct qn_dedup_read *r, unsigned count, int64_t at_us)
+{
+	struct qn_hash_row row = {.created_at_us = at_us, .count = count, .hashes = hashes(0, count)};
+	struct qn_hashes_op page = {.found = true,
+	                            .last_offset = count - 1,
+	                            .since_us = at_us - WINDOW * SECOND,
+	                            .dedup_window_s = WINDOW,
+	                            .rows = &row,
+	                            .row_count = 1};
+
+	vt()->read_page(self(), r, &page);
+}
+
+static void dd1_what_is_read_back_is_compared(void **state)
+{
+	const struct lane *l = *state;
+	struct qn_dedup_read r;
+
+	learn(l, 100, 100, 10, NOW_US);
+	(void)watermark(l, 500, 1, NOW_US);
+	while (vt()->read_due(self(), &r)) {
+		assert_memory_equal(&r.partition_id, &l->id, sizeof(l->id));
+		assert_true(r.after_offset < 100 && r.byte_limit > 0);
+		answer(&r, 110, NOW_US - SECOND);
+	}
+	assert_true(watermark(l, 500, 1, NOW_US) <= 109);
+	for (unsigned id = 0; id < 110; id++) {
+		assert_int_equal(watermark(l, id, 1, NOW_US), -1);
+	}
+}
+
+static void dd1_a_failed_or_late_read_vouches_for_nothing(void **state)
+{
+	const struct lane *l = *state;
+	struct qn_dedup_read r;
+
+	learn(l, 100, 100, 10, NOW_US);
+	(void)watermark(l, 500, 1, NOW_US);
+	if (vt()->read_due(self(), &r)) {
+		vt()->read_page(self(), &r, NULL);
+		assert_int_equal(watermark(l, 500, 1, NOW_US), -1);
+		vt()->forget(self(), &l->id);
+		learn(l, 300, 300, 10, NOW_US);
+		answer(&r, 110, NOW_US);
+		assert_int_equal(watermark(l, 500, 1, NOW_US), -1);
+	}
+}
+
 static void dd4_forgetting_leaves_nothing(void **state)
 {
 	const struct lane *l = *state;
@@ -181,6 +230,8 @@ int main(int argc, char **argv)
 		DD(dd2_lanes_do_not_share_hashes),
 		DD(dd3_a_gap_never_raises_it),
 		DD(dd3_a_lane_that_began_again_is_another),
+		DD(dd1_what_is_read_back_is_compared),
+		DD(dd1_a_failed_or_late_read_vouches_for_nothing),
 		DD(dd4_forgetting_leaves_nothing),
 		DD(expiry_vouches_for_nothing_new),
 	};
