@@ -123,11 +123,23 @@ static bool read_text(struct parse *p, struct qn_span raw, struct qn_span *out, 
 	return !*is_set || qn_json_string(&j, p->arena, out) || fail_body(p, &j);
 }
 
-static bool read_copy(struct parse *p, struct qn_span raw, struct qn_span *out)
+/** As read_text, of the item begun last; a string that cannot be text is told like any bad name (decisions 7). */
+static bool read_field(struct parse *p, const struct qn_span *values, enum key key, struct qn_span *out, bool *is_set)
+{
+	struct qn_json j = within(p, values[key]);
+	char why[128];
+
+	*out = QN_SPAN_LIT("");
+	*is_set = begins(values[key], '"');
+	return !*is_set || qn_json_string(&j, p->arena, out) ||
+	       fail(p, "%s of item %u: %s", op_keys[key], p->out->slot_count - 1, qn_json_error(&j, why, sizeof(why)));
+}
+
+static bool read_copy(struct parse *p, const struct qn_span *values, enum key key, struct qn_span *out)
 {
 	bool is_set;
 
-	if (!read_text(p, raw, out, &is_set)) {
+	if (!read_field(p, values, key, out, &is_set)) {
 		return false;
 	}
 	*out = qn_arena_dup(p->arena, *out);
@@ -152,9 +164,9 @@ static bool add_push(struct parse *p, const struct qn_span *v)
 	char text[QN_PUSH_FAULT];
 
 	add_slot(p, true, t->push_count - 1);
-	if (!read_text(p, v[K_QUEUE], &in->queue, &in->has_queue) ||
-	    !read_text(p, v[K_PARTITION], &in->partition, &in->has_partition) ||
-	    !read_text(p, v[K_TXN], &in->transaction_id, &in->has_transaction)) {
+	if (!read_field(p, v, K_QUEUE, &in->queue, &in->has_queue) ||
+	    !read_field(p, v, K_PARTITION, &in->partition, &in->has_partition) ||
+	    !read_field(p, v, K_TXN, &in->transaction_id, &in->has_transaction)) {
 		return false;
 	}
 	in->has_transaction = in->transaction_id.n > 0;
@@ -201,9 +213,9 @@ static bool add_ack(struct parse *p, const struct qn_span *v)
 	const char *why, *field = "transactionId";
 
 	add_slot(p, false, t->ack_count - 1);
-	if (!read_copy(p, v[K_TXN], &in->transaction_id) || !read_copy(p, v[K_PARTITION_ID], &in->partition_id) ||
-	    !read_copy(p, v[K_GROUP], &in->group) || !read_copy(p, v[K_LEASE], &in->lease_id) ||
-	    !read_copy(p, v[K_ERROR], &in->error) || !read_status(p, v[K_STATUS], &in->status)) {
+	if (!read_copy(p, v, K_TXN, &in->transaction_id) || !read_copy(p, v, K_PARTITION_ID, &in->partition_id) ||
+	    !read_copy(p, v, K_GROUP, &in->group) || !read_copy(p, v, K_LEASE, &in->lease_id) ||
+	    !read_copy(p, v, K_ERROR, &in->error) || !read_status(p, v[K_STATUS], &in->status)) {
 		return false;
 	}
 	in->lease_id = qn_ack_lease_of(p->arena, in->lease_id);
