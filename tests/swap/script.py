@@ -3,7 +3,7 @@
 
 It must not depend on time: leases are long, polls end at once or are answered by work that is already there.
 """
-from lib.api import ack_item, pop_path, segment
+from lib.api import ack_item, ack_op, pop_path, push_op, segment
 
 GHOST = "00000000-0000-7000-8000-000000000000"
 
@@ -153,6 +153,38 @@ def settlements(run):
         run.call("POST", "/api/v1/ack/batch", body)
 
 
+def transact(run, *operations, leases=()):
+    return run.call("POST", "/api/v1/transaction", {"operations": list(operations), "requiredLeases": list(leases)})
+
+
+def transactions(run):
+    q, sink = run.name("txn"), run.name("sink.of")
+    push(run, *[message(q, f"t{number}") for number in range(8)])
+    transact(run)
+    popped = pop(run, q, batch=4)
+    lease, messages = popped["leaseId"], popped["messages"]
+    transact(run, push_op(sink, "a"), push_op(sink, "a", 2), push_op(sink, payload={"b": 1e2, "a": None}),
+             {"type": "push", "items": [{"queue": sink, "data": 1, "partition": "p", "traceId": GHOST}]},
+             ack_op(messages[0]), leases=[lease])
+    victim = messages[1]
+    for spoiler in (push_op(sink, "a"), ack_op(victim, transactionId="ghost"), ack_op(victim, leaseId=GHOST),
+                    ack_op(victim, consumerGroup="nobody"), ack_op(victim, partitionId="x"),
+                    ack_op(victim, partitionId=GHOST), ack_op(victim, "dlq", leaseId="no"),
+                    {"type": "push", "payload": 1}, {"type": "delete"}, {}, 7, push_op("x" * 256),
+                    push_op(sink, "c", partition="a\u0001b")):
+        transact(run, push_op(sink, "never"), ack_op(messages[2], "failed"), spoiler, leases=[lease])
+    transact(run, push_op(sink, "never"), leases=[lease, GHOST])
+    transact(run, ack_op(messages[0]), ack_op(messages[0], "failed"), ack_op(messages[1], "dlq", error="why"))
+    transact(run, ack_op(messages[2], "retry"))
+    for status in ("failed", "nack", "failed", "failed", "completed"):
+        transact(run, ack_op(pop(run, q, batch=2)["messages"][0], status))
+    transact(run, push_op(sink, "late"), leases=[lease])
+    for body in (b"", b"{", b"{}", b"[]", b'{"operations":{}}', b'{"operations":[null]}'):
+        run.call("POST", "/api/v1/transaction", body)
+    queue(run, q)
+    pop(run, sink, partitions=2)
+
+
 def deletions(run):
     q = run.name("delete/me ü")
     push(run, message(q, "x", ""), message(q, "x", "a/b"))
@@ -171,5 +203,5 @@ def deletions(run):
 
 
 def walk(run):
-    for part in (births, configurations, pushes, groups, leases, settlements, deletions):
+    for part in (births, configurations, pushes, groups, leases, settlements, transactions, deletions):
         part(run)

@@ -5,6 +5,7 @@ Every answer passes `reply.check`. Methods that return a bare value also assert 
 success; the `*_reply` and `call` forms return the answer for tests about statuses.
 """
 import json
+import uuid
 from urllib.parse import quote, urlencode
 
 from . import http1, http2
@@ -12,6 +13,7 @@ from .reply import check
 
 CLIENTS = {"h1": http1.Client, "h2": http2.Client}
 QUEUE_MODE = "__QUEUE_MODE__"
+REASONS = ("bad_request", "duplicate", "ack_rejected", "payload_too_large", "misaligned", "db_error")
 
 
 def segment(name):
@@ -46,6 +48,34 @@ def ack_item(message, status="completed", **changes):
             "status": status, "leaseId": message["leaseId"]}
     item.update(changes)
     return {key: value for key, value in item.items() if value is not None}
+
+
+def push_op(queue, tid=None, payload=1, partition=None, **more):
+    """A push operation of a transaction in its flat form; None leaves a key out."""
+    item = {"type": "push", "queue": queue, "transactionId": tid, "payload": payload, "partition": partition, **more}
+    return {key: value for key, value in item.items() if value is not None}
+
+
+def ack_op(message, status="completed", **changes):
+    """An ack operation for a popped message in its own group. It carries no lease, as client libraries send it."""
+    group = message["consumerGroup"]
+    changes = {"leaseId": None, "consumerGroup": None if group == QUEUE_MODE else group, **changes}
+    return {"type": "ack", **ack_item(message, status, **changes)}
+
+
+def transaction_answer(reply):
+    """What holds for every 200 of a transaction: committed with results in order, or rolled back without any."""
+    answer = reply.json
+    uuid.UUID(answer["transactionId"])
+    if answer["success"] is True:
+        assert set(answer) == {"transactionId", "success", "results"}, answer
+        assert [result["index"] for result in answer["results"]] == list(range(len(answer["results"]))), answer
+        assert all(result["success"] is True for result in answer["results"]), answer
+    else:
+        assert set(answer) == {"transactionId", "success", "error", "reason", "results"}, answer
+        assert answer["success"] is False and answer["results"] == [], answer
+        assert answer["error"] and answer["reason"] in REASONS, answer
+    return answer
 
 
 class Api:
@@ -138,6 +168,25 @@ class Api:
                           body if body is None or isinstance(body, (bytes, dict)) else {"seconds": body})
         assert reply.status == 200, reply
         return reply.json
+
+    # transaction
+    def transaction_reply(self, body):
+        return self.call("POST", "/api/v1/transaction", body)
+
+    def transact(self, *operations, leases=None):
+        """The parsed answer of a transaction that was understood, committed or not."""
+        body = {"operations": list(operations)}
+        if leases is not None:
+            body["requiredLeases"] = leases
+        reply = self.transaction_reply(body)
+        assert reply.status == 200, reply
+        return transaction_answer(reply)
+
+    def commit(self, *operations, leases=None):
+        """A transaction that must commit: its results."""
+        answer = self.transact(*operations, leases=leases)
+        assert answer["success"] is True, answer
+        return answer["results"]
 
     # queues
     def configure_reply(self, body):

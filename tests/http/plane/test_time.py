@@ -10,7 +10,7 @@ import time
 import pytest
 
 from lib import clock
-from lib.api import ack_item, tids
+from lib.api import ack_item, ack_op, push_op, tids
 from lib.fixtures import make_api
 
 HOUR = 3600
@@ -234,3 +234,17 @@ def test_bad_timestamps_are_refused_in_every_zone(api, q):
     for stamp in ("yesterday-ish", "2026-13-01T00:00:00Z", "31.02.2026"):
         reply = api.pop_reply(q, consumerGroup="g", subscriptionFrom=stamp)
         assert reply.status == 400 and reply.error, (stamp, reply)
+
+
+# transactions
+
+def test_transactions(api, name):
+    q, sink = name(), name()
+    api.send(q, "m")
+    message = api.pop(q, leaseSeconds=30)["messages"][0]
+    parked = api.park(sink, timeout=20000)
+    api.commit(push_op(sink, "x"), ack_op(message), leases=[message["leaseId"]])
+    stored = api.got(parked)["messages"][0]
+    assert stored["transactionId"] == "x" and near(stored["createdAt"])
+    assert api.transact(push_op(sink, "x"))["reason"] == "duplicate"
+    assert api.pop(q) is None

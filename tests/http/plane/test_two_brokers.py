@@ -7,7 +7,7 @@ a test before the other one deletes it, so that whatever they keep about queues,
 import pytest
 
 from lib import clock
-from lib.api import Api, ack_item, pop_path, tids
+from lib.api import Api, ack_item, ack_op, pop_path, push_op, tids
 from lib.broker import Broker
 
 OWNED = (("log_partitions", "queue_id", "queues"), ("log_segments", "partition_id", "log_partitions"),
@@ -245,3 +245,45 @@ def test_a_lease_is_extended_by_either(pair, q):
     a.ack(popped["messages"][0])
     for api in (b, a):
         assert api.extend(popped["leaseId"], 300)["renewed"] == 2
+
+
+# transactions
+
+def test_of_the_same_work_through_both_brokers_one_commits(pair, name):
+    q, sink = name(), name()
+    for number in range(5):
+        pair[number % 2].send(q, f"m{number}")
+        message = pair[0].got(pair[0].park(q))["messages"][0]
+        body = {"operations": [push_op(sink, partition=f"p{number}"), ack_op(message)],
+                "requiredLeases": [message["leaseId"]]}
+        calls = [api.start("POST", "/api/v1/transaction", body) for _ in range(3) for api in pair]
+        assert [call.wait().json["success"] for call in calls].count(True) == 1
+        assert len(pair[0].pop(sink, f"p{number}")["messages"]) == 1
+
+
+def test_opposite_orders_through_both_brokers_do_not_deadlock(pair, q):
+    lanes = [f"p{number}" for number in range(6)]
+    calls = []
+    for number in range(20):
+        for api, order in zip(pair, (lanes, lanes[::-1])):
+            calls.append(api.start("POST", "/api/v1/transaction", {"operations": [
+                push_op(q, f"{api.port}-{number}", partition=lane) for lane in order]}))
+            calls.append(api.start("POST", "/api/v1/push", {"items": [
+                {"queue": q, "partition": lane, "payload": 1} for lane in order]}))
+    for call in calls:
+        reply = call.wait()
+        assert reply.status == 201 or reply.json["success"] is True, reply
+    for lane in lanes:
+        messages = pair[0].pop(q, lane, batch=200)["messages"]
+        assert [message["offset"] for message in messages] == list(range(80))
+
+
+def test_ids_of_a_transaction_are_known_to_the_other_broker(sides, q):
+    a, b = sides
+    stored = a.commit(push_op(q, "x"))[0]
+    again = b.push({"queue": q, "transactionId": "x", "payload": 1})[0]
+    assert (again["status"], again["message_id"]) == ("duplicate", stored["messageId"])
+    assert b.transact(push_op(q, "x"))["reason"] == "duplicate"
+    a.delete(q)
+    assert "duplicate" not in b.commit(push_op(q, "x"))[0]
+    assert tids(a.got(a.park(q))) == ["x"]
