@@ -127,51 +127,70 @@ BEGIN
 END
 $$;
 
--- Segments from the front of lanes. The batch is shared among the lanes that have something to give. A lane's rows are
--- read up to its share and judged outside of that limit: the look ends there also when the rest must stay. Kind 1 stops
--- at the slowest cursor, and without any it takes nothing.
+-- Segments from the front of lanes. Moving a lane's start costs more than deleting a row: so lanes give several rows each
+-- as long as the batch lasts, and those it did not reach are reported as having more. What to take is looked up without
+-- locks, and judged again under them. Kind 1 stops at the slowest cursor, and without any it takes nothing.
 CREATE OR REPLACE FUNCTION queen.sweep_segments(p_kind int4, p_rule int4[], p_id uuid[], p_cutoff timestamptz[],
-	p_batch int4)
+	p_batch int4, p_share int4)
 RETURNS TABLE (rule int4, deleted int4, messages int8, more bool)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
 SET jit = off
 AS $$
 DECLARE
-	v_rule int4[];
-	v_id uuid[];
+	v_rule int4[] := p_rule;
+	v_id uuid[] := p_id;
+	v_take int4[];
 	v_start int8[];
-	v_consumed int8[];
-	v_share int4;
+	v_rest int4[];
+	v_most int4;
 BEGIN
-	SELECT array_agg(l.rule), array_agg(l.id), array_agg(l.log_start) INTO v_rule, v_id, v_start
-	FROM (SELECT a.rule, p.id, p.log_start
-		FROM unnest(p_rule, p_id) a (rule, id)
+	IF p_kind = 1 THEN
+		SELECT array_agg(a.rule ORDER BY a.ord), array_agg(a.id ORDER BY a.ord) INTO v_rule, v_id
+		FROM unnest(p_rule, p_id) WITH ORDINALITY a (rule, id, ord)
+		JOIN queen.log_partitions p ON p.id = a.id
+		WHERE (SELECT s.end_offset <= (SELECT min(c.committed) FROM queen.log_consumers c WHERE c.partition_id = a.id)
+			FROM queen.log_segments s
+			WHERE s.partition_id = a.id AND s.base_offset >= p.log_start ORDER BY s.base_offset LIMIT 1);
+	END IF;
+	v_most := LEAST(p_share, GREATEST(p_batch / GREATEST(cardinality(v_id), 1), 16));
+	SELECT array_agg(k.rule), array_agg(k.id), array_agg(k.take),
+		CASE WHEN sum(k.take) >= p_batch THEN v_rule[max(k.ord) + 1:] END
+	INTO v_rule, v_id, v_take, v_rest
+	FROM (SELECT f.ord, f.rule, f.id, count(*)::int4 AS take
+		FROM (SELECT a.ord, a.rule, a.id
+			FROM unnest(v_rule, v_id) WITH ORDINALITY a (rule, id, ord)
+			JOIN queen.log_partitions p ON p.id = a.id
+			CROSS JOIN LATERAL (
+				SELECT g.created_at FROM queen.log_segments g
+				WHERE g.partition_id = a.id AND g.base_offset >= p.log_start
+				ORDER BY g.base_offset LIMIT v_most) s
+			WHERE s.created_at < p_cutoff[a.rule]
+			LIMIT p_batch) f
+		GROUP BY f.ord, f.rule, f.id) k;
+
+	SELECT array_agg(l.rule), array_agg(l.id), array_agg(l.take), array_agg(l.log_start)
+	INTO v_rule, v_id, v_take, v_start
+	FROM (SELECT a.rule, p.id, a.take, p.log_start
+		FROM unnest(v_rule, v_id, v_take) a (rule, id, take)
 		JOIN queen.log_partitions p ON p.id = a.id
 		WHERE p.oldest_live_at < p_cutoff[a.rule]
 		ORDER BY p.id
 		FOR NO KEY UPDATE OF p SKIP LOCKED) l;
-	IF p_kind = 1 THEN
-		SELECT array_agg(a.rule), array_agg(a.id), array_agg(a.start), array_agg(b.consumed)
-		INTO v_rule, v_id, v_start, v_consumed
-		FROM unnest(v_rule, v_id, v_start) a (rule, id, start)
-		CROSS JOIN LATERAL (SELECT min(c.committed) AS consumed FROM queen.log_consumers c
-			WHERE c.partition_id = a.id OFFSET 0) b
-		WHERE (SELECT s.end_offset <= b.consumed FROM queen.log_segments s
-			WHERE s.partition_id = a.id AND s.base_offset >= a.start ORDER BY s.base_offset LIMIT 1);
-	END IF;
-	v_share := GREATEST(p_batch / GREATEST(cardinality(v_id), 1), 1);
 
 	RETURN QUERY
 	WITH cut AS (
 		SELECT a.rule, a.id, a.start, max(s.end_offset) + 1 AS upto, count(*)::int4 AS deleted,
 			sum(s.end_offset - s.base_offset + 1)::int8 AS messages
-		FROM unnest(v_rule, v_id, v_start, v_consumed) a (rule, id, start, consumed)
+		FROM unnest(v_rule, v_id, v_take, v_start) a (rule, id, take, start)
+		CROSS JOIN LATERAL (SELECT CASE WHEN p_kind = 1
+			THEN (SELECT COALESCE(min(c.committed), -1) FROM queen.log_consumers c WHERE c.partition_id = a.id)
+			ELSE 9223372036854775807 END AS consumed OFFSET 0) b
 		CROSS JOIN LATERAL (
 			SELECT g.base_offset, g.end_offset, g.created_at FROM queen.log_segments g
-			WHERE g.partition_id = a.id AND g.base_offset >= a.start
-			ORDER BY g.base_offset LIMIT v_share) s
-		WHERE s.created_at < p_cutoff[a.rule] AND (p_kind <> 1 OR s.end_offset <= a.consumed)
+			WHERE g.partition_id = a.id AND g.base_offset >= a.start AND g.base_offset <= b.consumed
+			ORDER BY g.base_offset LIMIT a.take) s
+		WHERE s.created_at < p_cutoff[a.rule] AND s.end_offset <= b.consumed
 		GROUP BY a.rule, a.id, a.start
 	), gone AS MATERIALIZED (
 		SELECT c.*, (SELECT s.created_at FROM queen.log_segments s
@@ -191,13 +210,17 @@ BEGIN
 			CASE p_kind WHEN 0 THEN 'retention' WHEN 1 THEN 'completed_retention' ELSE 'max_wait_time_eviction' END
 		FROM gone g
 	)
-	SELECT g.rule, g.deleted, g.messages, COALESCE(g.oldest < p_cutoff[g.rule], false) FROM gone g;
+	SELECT g.rule, g.deleted, g.messages, COALESCE(g.oldest < p_cutoff[g.rule], false) FROM gone g
+	UNION ALL
+	SELECT r, 0, 0, true FROM unnest(v_rest) r;
 END
 $$;
 
--- Hash rows from the front of lanes. Those of messages that somebody may still have to acknowledge stay, whatever the
--- cut-off: such an acknowledgement is resolved by them, and without them the message would come again for ever.
-CREATE OR REPLACE FUNCTION queen.sweep_hashes(p_rule int4[], p_id uuid[], p_cutoff timestamptz[], p_batch int4)
+-- Hash rows from the front of lanes, likewise. Those of messages that somebody may still have to acknowledge stay,
+-- whatever the cut-off: such an acknowledgement is resolved by them, and without them the message would come again for
+-- ever.
+CREATE OR REPLACE FUNCTION queen.sweep_hashes(p_rule int4[], p_id uuid[], p_cutoff timestamptz[], p_batch int4,
+	p_share int4)
 RETURNS TABLE (rule int4, deleted int4, messages int8, more bool)
 LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -206,38 +229,57 @@ AS $$
 DECLARE
 	v_rule int4[];
 	v_id uuid[];
+	v_take int4[];
 	v_start int8[];
 	v_live int8[];
-	v_settled int8[];
-	v_share int4;
+	v_rest int4[];
+	v_most int4;
 BEGIN
-	SELECT array_agg(l.rule), array_agg(l.id), array_agg(l.txns_start), array_agg(l.log_start)
-	INTO v_rule, v_id, v_start, v_live
-	FROM (SELECT a.rule, p.id, p.txns_start, p.log_start
-		FROM unnest(p_rule, p_id) a (rule, id)
+	SELECT array_agg(a.rule ORDER BY a.ord), array_agg(a.id ORDER BY a.ord) INTO v_rule, v_id
+	FROM unnest(p_rule, p_id) WITH ORDINALITY a (rule, id, ord)
+	JOIN queen.log_partitions p ON p.id = a.id
+	WHERE (SELECT t.end_offset <= GREATEST(p.log_start - 1,
+			(SELECT min(c.committed) FROM queen.log_consumers c WHERE c.partition_id = a.id))
+		FROM queen.log_txns t
+		WHERE t.partition_id = a.id AND t.base_offset >= p.txns_start ORDER BY t.base_offset LIMIT 1);
+	v_most := LEAST(p_share, GREATEST(p_batch / GREATEST(cardinality(v_id), 1), 16));
+	SELECT array_agg(k.rule), array_agg(k.id), array_agg(k.take),
+		CASE WHEN sum(k.take) >= p_batch THEN v_rule[max(k.ord) + 1:] END
+	INTO v_rule, v_id, v_take, v_rest
+	FROM (SELECT f.ord, f.rule, f.id, count(*)::int4 AS take
+		FROM (SELECT a.ord, a.rule, a.id
+			FROM unnest(v_rule, v_id) WITH ORDINALITY a (rule, id, ord)
+			JOIN queen.log_partitions p ON p.id = a.id
+			CROSS JOIN LATERAL (
+				SELECT h.created_at FROM queen.log_txns h
+				WHERE h.partition_id = a.id AND h.base_offset >= p.txns_start
+				ORDER BY h.base_offset LIMIT v_most) t
+			WHERE t.created_at < p_cutoff[a.rule]
+			LIMIT p_batch) f
+		GROUP BY f.ord, f.rule, f.id) k;
+
+	SELECT array_agg(l.rule), array_agg(l.id), array_agg(l.take), array_agg(l.txns_start), array_agg(l.log_start)
+	INTO v_rule, v_id, v_take, v_start, v_live
+	FROM (SELECT a.rule, p.id, a.take, p.txns_start, p.log_start
+		FROM unnest(v_rule, v_id, v_take) a (rule, id, take)
 		JOIN queen.log_partitions p ON p.id = a.id
 		WHERE p.oldest_txn_at < p_cutoff[a.rule]
 		ORDER BY p.id
 		FOR NO KEY UPDATE OF p SKIP LOCKED) l;
-	SELECT array_agg(a.rule), array_agg(a.id), array_agg(a.start), array_agg(b.settled)
-	INTO v_rule, v_id, v_start, v_settled
-	FROM unnest(v_rule, v_id, v_start, v_live) a (rule, id, start, live)
-	CROSS JOIN LATERAL (SELECT GREATEST(min(c.committed), a.live - 1) AS settled FROM queen.log_consumers c
-		WHERE c.partition_id = a.id OFFSET 0) b
-	WHERE (SELECT t.end_offset <= b.settled FROM queen.log_txns t
-		WHERE t.partition_id = a.id AND t.base_offset >= a.start ORDER BY t.base_offset LIMIT 1);
-	v_share := GREATEST(p_batch / GREATEST(cardinality(v_id), 1), 1);
 
 	RETURN QUERY
 	WITH cut AS (
 		SELECT a.rule, a.id, a.start, max(t.end_offset) + 1 AS upto, count(*)::int4 AS deleted,
 			sum(t.end_offset - t.base_offset + 1)::int8 AS messages
-		FROM unnest(v_rule, v_id, v_start, v_settled) a (rule, id, start, settled)
+		FROM unnest(v_rule, v_id, v_take, v_start, v_live) a (rule, id, take, start, live)
+		CROSS JOIN LATERAL (
+			SELECT GREATEST(min(c.committed), a.live - 1) AS settled FROM queen.log_consumers c
+			WHERE c.partition_id = a.id OFFSET 0) b
 		CROSS JOIN LATERAL (
 			SELECT h.base_offset, h.end_offset, h.created_at FROM queen.log_txns h
-			WHERE h.partition_id = a.id AND h.base_offset >= a.start
-			ORDER BY h.base_offset LIMIT v_share) t
-		WHERE t.created_at < p_cutoff[a.rule] AND t.end_offset <= a.settled
+			WHERE h.partition_id = a.id AND h.base_offset >= a.start AND h.base_offset <= b.settled
+			ORDER BY h.base_offset LIMIT a.take) t
+		WHERE t.created_at < p_cutoff[a.rule] AND t.end_offset <= b.settled
 		GROUP BY a.rule, a.id, a.start
 	), gone AS MATERIALIZED (
 		SELECT c.*, (SELECT t.created_at FROM queen.log_txns t
@@ -252,7 +294,9 @@ BEGIN
 		FROM gone g
 		WHERE p.id = g.id
 	)
-	SELECT g.rule, g.deleted, g.messages, COALESCE(g.oldest < p_cutoff[g.rule], false) FROM gone g;
+	SELECT g.rule, g.deleted, g.messages, COALESCE(g.oldest < p_cutoff[g.rule], false) FROM gone g
+	UNION ALL
+	SELECT r, 0, 0, true FROM unnest(v_rest) r;
 END
 $$;
 
@@ -340,6 +384,7 @@ DECLARE
 	v_deleted int4[];
 	v_messages int8[];
 	v_more bool[];
+	v_moves bool;
 BEGIN
 	IF cardinality(p_cutoff_us) <> n OR cardinality(p_at_us) <> n OR cardinality(p_after) <> n THEN
 		RAISE EXCEPTION 'sweep arrays do not agree' USING ERRCODE = 'invalid_parameter_value';
@@ -359,23 +404,28 @@ BEGIN
 		RETURN;
 	END IF;
 
-	SELECT array_agg(d.rule), array_agg(d.id), array_agg(d.at) INTO v_rule, v_id, v_seen
-	FROM queen.sweep_due(p_kind, p_queue, v_cutoff, v_at, v_after, v_share) d;
+	-- One lane of each rule after the other, so that a batch reaches every rule.
+	SELECT array_agg(d.rule ORDER BY d.nth, d.rule), array_agg(d.id ORDER BY d.nth, d.rule),
+		array_agg(d.at ORDER BY d.nth, d.rule)
+	INTO v_rule, v_id, v_seen
+	FROM (SELECT u.*, row_number() OVER (PARTITION BY u.rule ORDER BY u.at, u.id) AS nth
+		FROM queen.sweep_due(p_kind, p_queue, v_cutoff, v_at, v_after, v_share) u) d;
 	IF v_rule IS NOT NULL AND p_kind <= 2 THEN
 		SELECT array_agg(g.rule), array_agg(g.deleted), array_agg(g.messages), array_agg(g.more)
 		INTO v_done, v_deleted, v_messages, v_more
-		FROM queen.sweep_segments(p_kind, v_rule, v_id, v_cutoff, p_batch) g;
+		FROM queen.sweep_segments(p_kind, v_rule, v_id, v_cutoff, p_batch, v_share) g;
 	ELSIF v_rule IS NOT NULL AND p_kind = 3 THEN
 		SELECT array_agg(g.rule), array_agg(g.deleted), array_agg(g.messages), array_agg(g.more)
 		INTO v_done, v_deleted, v_messages, v_more
-		FROM queen.sweep_hashes(v_rule, v_id, v_cutoff, p_batch) g;
+		FROM queen.sweep_hashes(v_rule, v_id, v_cutoff, p_batch, v_share) g;
 	ELSIF v_rule IS NOT NULL THEN
 		SELECT array_agg(g.rule), array_agg(g.deleted), array_agg(g.messages), array_agg(g.more)
 		INTO v_done, v_deleted, v_messages, v_more
 		FROM queen.sweep_lanes(v_rule, v_id, v_cutoff) g;
 	END IF;
 
-	-- A walk stays where it is as long as a lane in front of it has more.
+	-- A walk stays where it is as long as a lane in front of it has more; not for lanes in use alone, for ever.
+	v_moves := (SELECT sum(d) > 0 FROM unnest(v_deleted) d);
 	RETURN QUERY
 	SELECT w.rule - 1, w.seen < v_share AND NOT w.more, queen.to_us(CASE WHEN w.more THEN v_at[w.rule] ELSE w.at END),
 		CASE WHEN w.more THEN v_after[w.rule] ELSE w.id END, w.seen, w.deleted, w.messages
@@ -387,7 +437,7 @@ BEGIN
 			UNION ALL
 			SELECT d.rule, 1, d.at, d.id, 0, 0, false FROM unnest(v_rule, v_seen, v_id) d (rule, at, id)
 			UNION ALL
-			SELECT g.rule, 0, NULL, NULL, g.deleted, g.messages, g.more
+			SELECT g.rule, 0, NULL, NULL, g.deleted, g.messages, g.more AND v_moves
 			FROM unnest(v_done, v_deleted, v_messages, v_more) g (rule, deleted, messages, more)) u
 		GROUP BY u.rule) w
 	ORDER BY w.rule;
