@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transactions where the broker has to go again or tell others: repeats and windows, dead letters, parked pops, lanes
-that pushes use too."""
+that pushes use too; and those that are in flight when something ends."""
+import os
+import signal
 import threading
 import uuid
 
+from lib import clock
 from lib.api import Api, tids
+from lib.fixtures import CHANGED
 
 
 def transact_reply(api, *operations, **more):
@@ -158,3 +162,87 @@ def test_a_fence_on_a_lease_that_is_gone(api, q):
     for lease in (message["leaseId"], str(uuid.uuid4()), "no uuid"):
         refused(api, "ack_rejected", "QTXN required lease", ack, push_op(q + ".out", "y"), requiredLeases=[lease])
     assert api.popped(q + ".out") == ["x"]
+
+
+def test_without_a_key_nothing_of_an_encrypting_queue_is_stored(pg_api, q):
+    pg_api.configure(q)
+    pg_api.broker.psql(f"UPDATE queen.queues SET encryption_enabled = true WHERE name = '{q}'")
+    refused(pg_api, "db_error", f'queue "{q}" wants encrypted payloads', push_op(q + ".open", "a"), push_op(q, "b"))
+    assert pg_api.popped(q) == [] == pg_api.popped(q + ".open")
+    pg_api.configure(q, encryptionEnabled=False)
+    committed(pg_api, push_op(q + ".open", "a"), push_op(q, "b"))
+
+
+# ---- what ends in the middle
+
+WAITING = "SELECT {} FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%transaction_v1%'"
+
+
+def in_flight(api, *operations):
+    call = api.start("POST", "/api/v1/transaction", {"operations": list(operations)})
+    clock.eventually(lambda: api.broker.psql(WAITING.format("pid")), 10, "the transaction waits for the lock")
+    return call
+
+
+def test_a_session_that_is_ended_stores_nothing_and_says_so(pg_api, q):
+    pg_api.send(q, "first")
+    with pg_api.broker.stalled("log_partitions"):
+        call = in_flight(pg_api, push_op(q, "a"))
+        assert pg_api.broker.psql(WAITING.format("pg_terminate_backend(pid)")) == [("t",)]
+        reply = call.wait()
+    assert (reply.status, reply.error) == (500, "pool"), reply
+    committed(pg_api, push_op(q, "a"))
+    assert pg_api.popped(q) == ["first", "a"]
+
+
+def test_a_database_that_dies_in_the_middle_leaves_doubt(own_broker, q):
+    broker = own_broker("pg")
+    api = Api(broker.port)
+    api.broker = broker
+    api.send(q, "first")
+    with broker.stalled("log_partitions"):
+        call = in_flight(api, push_op(q, "a"))
+        os.kill(int(broker.psql(WAITING.format("pid"))[0][0]), signal.SIGKILL)
+        reply = call.wait()
+    assert reply.status == 200, reply
+    assert (reply.json["success"], reply.json["reason"], reply.json["results"]) == (False, "db_error", []), reply
+    assert "may or may not have been applied" in reply.json["error"]
+    clock.eventually(lambda: transact_reply(api, push_op(q, "a")).status == 200, 20, "the database is back")
+    assert api.popped(q) == ["first", "a"]
+    api.close()
+
+
+def test_a_stop_waits_for_a_transaction_in_flight(own_broker, q):
+    broker = own_broker("pg")
+    api = Api(broker.port)
+    api.broker = broker
+    api.send(q, "first")
+    with broker.stalled("log_partitions"):
+        call = in_flight(api, push_op(q, "a"))
+        broker.terminate()
+        clock.eventually(lambda: "event=core.draining" in broker.log(), 5, "the stop has begun")
+        assert broker.running()
+    reply = call.wait(10)
+    assert reply.status == 200 and reply.json["success"] is True, reply
+    assert broker.exit_code() == 0
+    api.close()
+
+
+def test_transactions_beyond_the_memory_limit_are_shed(brokers, brokers_seen, q):
+    broker = brokers.get("pg", **CHANGED)
+    api = Api(broker.port)
+    api.broker = broker
+    api.configure(q)
+    large = [{"type": "push", "queue": q, "transactionId": f"t{n}", "data": "x" * 1000000} for n in range(8)]
+    with broker.stalled("log_partitions"):
+        calls = [in_flight(api, large[0])] + [api.start("POST", "/api/v1/transaction", {"operations": [op]})
+                                              for op in large[1:]]
+        clock.eventually(lambda: sum(call.ready() for call in calls) >= 4, 10, "what does not fit is refused at once")
+    replies = [call.wait() for call in calls]
+    assert {reply.status for reply in replies} == {200, 429}
+    for op, reply in zip(large, replies):
+        if reply.status == 429:
+            assert reply.header("retry-after") == "1" and reply.error
+            committed(api, op)
+    assert api.queue(q)["totals"]["total"] == 8
+    api.close()
