@@ -90,7 +90,10 @@ void qn_seal_items(struct qn_broker *b, struct qn_push_item *const *items, uint3
 /** Frees what sealing made of an item whose frame is not needed any more. */
 void qn_seal_drop(struct qn_push_item *item);
 
-/* lane_ids.c: by the hash lanes.c finds a lane by */
+/* lanes.c */
+uint64_t qn_lane_hash(const struct qn_uuid *tenant, struct qn_span queue, struct qn_span partition);
+
+/* lane_ids.c: by qn_lane_hash() */
 struct qn_lane_ids;
 struct qn_lane_ids *qn_lane_ids_create(void);
 /** Accepts NULL. */

@@ -18,9 +18,9 @@ struct lane_key {
 	struct qn_span queue, partition;
 };
 
-static uint64_t lane_hash(const struct lane_key *k)
+uint64_t qn_lane_hash(const struct qn_uuid *tenant, struct qn_span queue, struct qn_span partition)
 {
-	const struct qn_span parts[] = {{k->tenant->b, sizeof(k->tenant->b)}, k->queue, k->partition};
+	const struct qn_span parts[] = {{tenant->b, sizeof(tenant->b)}, queue, partition};
 
 	return qn_key_hash(parts, 3);
 }
@@ -37,7 +37,7 @@ static bool lane_eq(const struct qn_map_node *node, const void *key)
 static struct qn_push_queue *lane_get(struct qn_broker *b, const struct qn_push_group *g)
 {
 	const struct lane_key k = {&g->tenant, g->queue, g->partition};
-	uint64_t hash = lane_hash(&k);
+	uint64_t hash = qn_lane_hash(&g->tenant, g->queue, g->partition);
 	struct qn_map_node *node = qn_map_find(&b->push_lanes, hash, lane_eq, &k);
 	struct qn_push_queue *l;
 

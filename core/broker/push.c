@@ -194,18 +194,8 @@ static void lane_duplicates(struct qn_broker *b, struct qn_lane_flush *lf, const
 	free(dups);
 }
 
-void qn_push_learn(struct qn_broker *b, const struct qn_push_lane *r, bool has_repeats)
-{
-	if (has_repeats) {
-		qn_facts_set_window(b, &r->tenant, r->queue, r->dedup_window_s);
-	}
-	if (r->sealed && !r->encryption_enabled) {
-		qn_facts_set_encrypts(b, &r->tenant, r->queue, false);
-	}
-}
-
 /** The lane's id as the storage says; what was remembered under another one is of a lane that is gone. */
-static void learn_id(struct qn_broker *b, struct qn_push_queue *l, const struct qn_push_lane *r)
+static void learn_id(struct qn_broker *b, const struct qn_push_lane *r)
 {
 	static const struct qn_uuid nil;
 	const struct qn_app *app = b->app;
@@ -214,8 +204,18 @@ static void learn_id(struct qn_broker *b, struct qn_push_queue *l, const struct 
 	    memcmp(&r->partition_id, &r->lane_id, sizeof(nil)) != 0) {
 		app->dedup.vt->forget(app->dedup.self, &r->partition_id);
 	}
-	l->id = r->lane_id;
-	qn_lane_id_set(b, l->node.hash, &l->tenant, l->queue, &l->id);
+	qn_lane_id_set(b, qn_lane_hash(&r->tenant, r->queue, r->partition), &r->tenant, r->queue, &r->lane_id);
+}
+
+void qn_push_learn(struct qn_broker *b, const struct qn_push_lane *r, bool has_repeats)
+{
+	learn_id(b, r);
+	if (has_repeats) {
+		qn_facts_set_window(b, &r->tenant, r->queue, r->dedup_window_s);
+	}
+	if (r->sealed && !r->encryption_enabled) {
+		qn_facts_set_encrypts(b, &r->tenant, r->queue, false);
+	}
 }
 
 /** Decides the items' fate and frees the lane for its next flush. */
@@ -228,7 +228,7 @@ static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const st
 	}
 	switch (r->status) {
 	case QN_PUSH_QUEUED:
-		learn_id(b, lf->lane, r);
+		lf->lane->id = r->lane_id;
 		lane_stored(b, lf, r);
 		break;
 	case QN_PUSH_DUPLICATE:
@@ -237,11 +237,11 @@ static void lane_verdict(struct qn_broker *b, struct qn_lane_flush *lf, const st
 			fail_lane(b, lf, &e);
 			break;
 		}
-		learn_id(b, lf->lane, r);
+		lf->lane->id = r->lane_id;
 		lane_duplicates(b, lf, r);
 		break;
 	case QN_PUSH_UNSEALED:
-		learn_id(b, lf->lane, r);
+		lf->lane->id = r->lane_id;
 		qn_seal_again(b, lf);
 		return;
 	case QN_PUSH_FAILED:

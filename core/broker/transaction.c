@@ -209,6 +209,7 @@ static void build(struct txn *t)
 
 		choose_items(t, i);
 		*out = (struct qn_push_lane){.tenant = g->tenant, .queue = g->queue, .partition = g->partition};
+		out->partition_id = qn_lane_id_get(t->broker, qn_lane_hash(&g->tenant, g->queue, g->partition));
 		bytes += qn_segment_describe(t->broker, t->op.op.arena, s->items, s->count, out);
 	}
 	if (bytes <= QN_CREW_BYTES ||

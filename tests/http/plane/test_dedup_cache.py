@@ -149,6 +149,23 @@ def test_a_known_lane_is_pushed_to_without_reading_hashes(first, connect, q):
     assert searches(first) > before
 
 
+def test_a_transaction_to_a_known_lane_searches_nothing_and_teaches(first, connect, q):
+    api = connect(first)
+    stored = push(api, q, "x", "y")
+
+    def transact(*ids):
+        operations = [{"type": "push", "items": items(q, *ids)}]
+        return api.start("POST", "/api/v1/transaction", {"operations": operations}).wait().json
+    before = searches(first)
+    assert transact("t1", "t2")["success"] is True
+    stored.update(push(api, q, "z"))
+    assert transact("t3")["success"] is True
+    assert searches(first) == before, "neither calls nor transactions searched"
+    assert {status for status, _ in push(api, q, "t1", "t2", "t3").values()} == {"duplicate"}
+    assert transact("t4", "x")["success"] is False
+    expect_repeats(api, q, stored)
+
+
 def test_a_restart_then_a_repeat_and_the_lane_becomes_known_again(own_broker, connect, q):
     broker = own_broker("pg")
     count_searches(broker)
