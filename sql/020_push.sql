@@ -135,14 +135,16 @@ BEGIN
 		IF array_position(v_id, NULL) IS NOT NULL THEN
 			v_id := queen.resolve_lanes(p_tenant, p_queue, p_partition, v_id);
 		END IF;
-		-- The names are compared as well: an id the caller remembers may be another lane's, or gone.
+		-- The names are compared as well: an id the caller remembers may be another lane's, or gone. The queue is compared so
+		-- that no index serves for it: a planner without statistics would walk all lanes of the queue for each one.
 		SELECT array_agg(l.id ORDER BY l.ord), array_agg(l.last_offset ORDER BY l.ord),
 			array_agg(l.txns_start ORDER BY l.ord), array_agg(l.newest_at ORDER BY l.ord)
 		INTO v_locked, v_last, v_purged, v_newest
 		FROM (SELECT a.ord, p.id, p.last_offset, p.txns_start, p.newest_at
 			FROM unnest(p_tenant, p_queue, p_partition, v_id) WITH ORDINALITY a (tenant, queue, partition, id, ord)
 			JOIN queen.log_partitions p ON p.id = a.id AND p.name = a.partition
-			JOIN queen.queues q ON q.id = p.queue_id AND q.tenant_id = a.tenant AND q.name = a.queue
+			JOIN queen.queues q ON q.tenant_id = a.tenant AND q.name = a.queue
+			WHERE p.queue_id IS NOT DISTINCT FROM q.id
 			ORDER BY p.id
 			FOR NO KEY UPDATE OF p) l;
 		EXIT WHEN cardinality(v_locked) = n;
