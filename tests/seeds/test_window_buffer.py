@@ -69,14 +69,15 @@ def test_without_the_hot_list_a_large_batch_is_not_promoted_early(scan, q):
 
 @pytest.fixture(scope="module", params=CROSS)
 def burst(request, brokers):
-    """Five separate pushes to a queue with a window, and what a waiting consumer got, and when."""
+    """What a consumer got, and when, that waited while five separate pushes came to a queue with a window."""
     name = names("window")
     with scene(brokers, request.param) as api:
         q = name()
         api.configure(q, windowBuffer=WINDOW)
+        call = api.park(q)
         for number in range(5):
             api.send(q, f"m{number}")
-        popped = api.got(api.park(q))
+        popped = api.got(call)
         yield popped, time.time()
 
 
