@@ -87,7 +87,7 @@ const struct qn_option qn_pg_option_table[] = {
          .doc = "connections for claims"},
 	{.name = "settle_connections",
          .type = QN_OPT_INT,
-         .def = "2",
+         .def = "4",
          .min = 1,
          .max = 64,
          FIELD(settle_connections),
