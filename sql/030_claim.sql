@@ -115,7 +115,8 @@ $$;
 -- What each candidate is worth to its pop, without locks. kind: a verdict, or -1 to be locked, or -2 without a cursor.
 -- hold: for how many ms the pop may be held back while its batch is not full, as far as the lane's queue is concerned.
 CREATE OR REPLACE FUNCTION queen.claim_judge(p_pop int4[], p_id uuid[], p_src int4[], p_tenant uuid[], p_queue text[],
-	p_group text[], p_budget int4[], p_max_lanes int4[], p_may_hold bool[], p_now timestamptz)
+	p_group text[], p_budget int4[], p_max_lanes int4[], p_may_hold bool[], p_window_kept bool[],
+	p_now timestamptz)
 RETURNS TABLE (pop int4, id uuid, ord int4, given bool, kind int4, until timestamptz, hold int4)
 LANGUAGE plpgsql STABLE
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -147,7 +148,8 @@ BEGIN
 			OFFSET 0) l ON true
 		LEFT JOIN LATERAL (
 			SELECT GREATEST(
-				CASE WHEN l.window_buffer > 0 THEN l.newest_at + l.window_buffer * interval '1 second' END,
+				CASE WHEN l.window_buffer > 0 AND NOT (a.src = 0 AND p_window_kept[a.pop])
+					THEN l.newest_at + l.window_buffer * interval '1 second' END,
 				CASE WHEN l.delayed_processing > 0 AND l.pending > 0 THEN
 					(SELECT s.created_at FROM queen.log_segments s
 					WHERE s.partition_id = l.lane AND s.end_offset > l.committed
@@ -200,7 +202,7 @@ CREATE OR REPLACE FUNCTION queen.claim_v1(
 	p_tenant uuid[], p_from int4[], p_queue text[], p_partition text[], p_namespace text[], p_task text[],
 	p_group text[], p_start_mode int4[], p_start_us int8[], p_lease_id text[], p_lease_s int4[], p_budget int4[],
 	p_budget_bytes int8[], p_max_lanes int4[], p_cand_pop int4[], p_cand_id uuid[], p_lease_async bool,
-	p_may_hold bool[])
+	p_may_hold bool[], p_window_kept bool[])
 RETURNS TABLE (kind int4, pop int4, lane int4, partition_id uuid, queue text, partition text, first_offset int8,
 	batch_end int8, last_offset int8, at_us int8, n int4, base_offset int8, count int4, first int4, take int4,
 	blob bytea)
@@ -242,7 +244,7 @@ BEGIN
 			array_agg(c.kind) AS kind, array_agg(c.until) AS until, array_agg(c.hold) AS hold
 		INTO j
 		FROM queen.claim_judge(v_pop, v_id, v_src, p_tenant, p_queue, p_group, p_budget, p_max_lanes, p_may_hold,
-			v_now) c;
+			p_window_kept, v_now) c;
 		EXIT WHEN v_try = 2 OR NOT COALESCE(-2 = ANY (j.kind), false);
 		PERFORM queen.claim_seed(array_agg(c.id), array_agg(p_group[c.pop]),
 			array_agg(queen.start_time(p_group[c.pop], p_start_mode[c.pop], p_start_us[c.pop], 'infinity')))

@@ -113,6 +113,7 @@ struct qn_pop_job {
 	uint64_t hold_until_ms; /* 0, or until when a batch that is not full is held back (minPopWaitTime) */
 	int64_t ready;          /* messages it could have by now, while held */
 	uint32_t attempts;      /* claims without a delivery since the last wake */
+	uint32_t misses;        /* claims of candidates in a row that gave nothing */
 	bool was_parked;
 	struct qn_error failure; /* of the latest look, while it waits for a better one */
 	/* out */

@@ -22,6 +22,7 @@
 #define POPS_PER_CLAIM 16
 #define CANDIDATES_MIN 16
 #define CANDIDATES_MAX 256
+#define MISSES_MAX     8
 #define DUE_PAD_MS     2
 
 struct claim {
@@ -109,6 +110,7 @@ static void found_nothing(struct qn_broker *b, struct qn_pop_job *pop, const str
 	bool may_wait = pop->wait && !b->draining && qn_mono_ms() < pop->deadline_ms;
 
 	pop->attempts++;
+	pop->misses = 0;
 	pop->hold_until_ms = 0;
 	pop->failure = (struct qn_error){0};
 	if (e != NULL) {
@@ -168,6 +170,22 @@ static bool may_hold(const struct qn_pop_job *pop)
 	return pop->wait && pop->want.budget > 1 && qn_mono_ms() < until;
 }
 
+/** Tells the hot list what became of a pop's candidates; those that are free again are somebody else's to try. */
+static void settle_candidates(const struct claim *c, const struct qn_claim_pop *r)
+{
+	struct qn_broker *b = c->broker;
+	const struct qn_group_key g = {r->tenant, r->queue, r->group};
+	bool some_free = false;
+
+	b->app->hotlist.vt->settle(b->app->hotlist.self, &g, r->verdicts, r->verdict_count, c->op.now_us, qn_mono_ms());
+	for (uint32_t i = 0; i < r->verdict_count; i++) {
+		some_free = some_free || r->verdicts[i].kind == QN_LANE_BUSY;
+	}
+	if (some_free && r->lane_count > 0) {
+		qn_gate_ready(b, &g);
+	}
+}
+
 static void claimed(struct claim *c, uint32_t i)
 {
 	struct qn_pop_job *pop = c->jobs[i];
@@ -175,13 +193,16 @@ static void claimed(struct claim *c, uint32_t i)
 	struct qn_broker *b = c->broker;
 
 	if (c->from_ring[i]) {
-		const struct qn_group_key g = {r->tenant, r->queue, r->group};
-
-		b->app->hotlist.vt->settle(b->app->hotlist.self, &g, r->verdicts, r->verdict_count, c->op.now_us,
-		                           qn_mono_ms());
+		settle_candidates(c, r);
 	}
 	if (r->hold_ms > 0) {
 		hold(b, pop, r);
+		return;
+	}
+	if (c->from_ring[i] && r->lane_count == 0 && pop->misses < MISSES_MAX) {
+		/* The list may have other lanes. */
+		pop->misses++;
+		qn_pop_ready(b, pop);
 		return;
 	}
 	if (r->lane_count == 0) {
@@ -233,26 +254,41 @@ static void claim_done(struct qn_op *op, const struct qn_error *e)
 	qn_claim_result_unref(c->result); /* frees c when no pop took lanes */
 }
 
+/**
+ * One lane for a pop of one lane, else twice as many as it may have, since some may turn out to be
+ * leased; doubled after each miss, up to the seed's bound. Not that bound at once: a lane that is a
+ * candidate of one pop is hidden from all others of its group meanwhile.
+ */
+static uint32_t candidates_wanted(const struct qn_pop_job *pop)
+{
+	bool widest = pop->want.max_lanes <= 0 || pop->want.max_lanes > CANDIDATES_MAX;
+	uint64_t lanes = widest ? CANDIDATES_MAX : (uint64_t)pop->want.max_lanes;
+	uint64_t most = lanes * 8 < CANDIDATES_MIN ? CANDIDATES_MIN : lanes * 8;
+	uint64_t n = (lanes == 1 ? 1 : lanes * 2) << pop->misses;
+
+	most = most > CANDIDATES_MAX ? CANDIDATES_MAX : most;
+	return (uint32_t)(n < most ? n : most);
+}
+
 /** Asks the hot list for candidates; false when it knows there is nothing. */
-static bool take_candidates(struct claim *c, uint32_t i)
+static bool take_candidates(struct claim *c, uint32_t i, const struct qn_pop_job *pop)
 {
 	struct qn_broker *b = c->broker;
 	struct qn_claim_pop *w = &c->op.pops[i];
 	const struct qn_group_key g = {w->tenant, w->queue, w->group};
-	uint32_t n =
-		w->max_lanes <= 0 || w->max_lanes > CANDIDATES_MAX / 8 ? CANDIDATES_MAX : (uint32_t)w->max_lanes * 8;
+	uint32_t n = candidates_wanted(pop);
 	struct qn_uuid *out;
 	enum qn_take take;
 
 	if (w->from != QN_CLAIM_QUEUE) {
 		return true;
 	}
-	n = n < CANDIDATES_MIN ? CANDIDATES_MIN : n;
 	out = qn_arena_alloc(c->op.op.arena, n * sizeof(*out));
 	take = b->app->hotlist.vt->take(b->app->hotlist.self, &g, n, (uint32_t)w->budget, out, &n, qn_mono_ms());
 	if (take == QN_TAKE_LANES && n > 0) {
 		w->candidates = out;
 		w->candidate_count = n;
+		w->window_kept = b->app->hotlist.vt->keeps_window(b->app->hotlist.self, &g);
 		c->from_ring[i] = true;
 	}
 	qn_hot_walk(b, &g);
@@ -273,7 +309,7 @@ static void add(struct claim *c, struct qn_pop_job *pop)
 	c->op.pops[i] = pop->want;
 	c->op.pops[i].may_hold = may_hold(pop);
 	c->from_ring[i] = false;
-	if (!take_candidates(c, i)) {
+	if (!take_candidates(c, i, pop)) {
 		found_nothing(b, pop, NULL, 0, NULL);
 		return;
 	}

@@ -64,6 +64,12 @@ static bool due(void *self, struct qn_group_key *g, uint64_t now_tick_ms)
 	return false;
 }
 
+static bool keeps_window(void *self, const struct qn_group_key *g)
+{
+	(void)self, (void)g;
+	return false;
+}
+
 static const struct qn_hotlist_vt vtable = {
 	.head = {sizeof(vtable), QN_HOTLIST_MAJOR, QN_HOTLIST_MINOR},
 	.mark = mark,
@@ -76,6 +82,7 @@ static const struct qn_hotlist_vt vtable = {
 	.forget_group = forget_group,
 	.next_due_ms = next_due_ms,
 	.due = due,
+	.keeps_window = keeps_window,
 };
 
 static int load(struct qn_mod *m, const struct qn_host *h, void **self, struct qn_error *e)

@@ -123,7 +123,7 @@ static int64_t visible_at(const struct serving *s, const struct qn_mem_lane *l, 
 	const struct qn_queue_options *o = &l->queue->options;
 	int64_t at = 0, first = l->segments[qn_mem_segment_at(l, c->committed + 1)]->created_at_us;
 
-	if (o->window_buffer_s > 0) {
+	if (o->window_buffer_s > 0 && !(s->pop->window_kept && s->pop->candidate_count > 0)) {
 		at = l->newest_at_us + o->window_buffer_s * QN_MEM_SECOND_US;
 	}
 	if (o->delayed_processing_s > 0 && first + o->delayed_processing_s * QN_MEM_SECOND_US > at) {

@@ -93,6 +93,7 @@ static void encode(struct qn_pg_params *p, const struct qn_claim_op *op, bool le
 	encode_candidates(p, op);
 	qn_pg_put_bool(p, lease_async);
 	QN_PG_EACH(p, QN_PG_BOOLS, qn_pg_elem_bool, n, c[i].may_hold);
+	QN_PG_EACH(p, QN_PG_BOOLS, qn_pg_elem_bool, n, c[i].window_kept);
 }
 
 static struct qn_claim_pop *pop_at(struct reading *g, int row)

@@ -24,7 +24,7 @@
 
 const struct qn_pg_statement qn_pg_statements[QN_PG_STATEMENTS] = {
 	[QN_PG_STMT_PUSH] = {"push", CALL("push_v1", ARGS_11), QN_PG_PUSH, 11, true},
-	[QN_PG_STMT_CLAIM] = {"claim", CALL("claim_v1", ARGS_17 ", $18"), QN_PG_CLAIM, 16, true},
+	[QN_PG_STMT_CLAIM] = {"claim", CALL("claim_v1", ARGS_17 ", $18, $19"), QN_PG_CLAIM, 16, true},
 	[QN_PG_STMT_SETTLE] = {"settle", CALL("settle_v1", ARGS_7), QN_PG_SETTLE, 15, false},
 	[QN_PG_STMT_DEAD_LETTER] = {"dead_letter", CALL("dead_letter_v1", ARGS_12), QN_PG_SETTLE, 5, false},
 	[QN_PG_STMT_TRANSACTION] = {"transaction", CALL("transaction_v1", ARGS_27), QN_PG_SETTLE, 24, true},

@@ -264,10 +264,12 @@ static PGresult *claim(PGconn *db, struct call *c, const char *lease)
 	c->data[c->count].n = 0;
 	put(&c->data[c->count], "\1", 1);
 	c->count++;
-	put32(array(c, 1000, OID_BOOL, 1), 1);
-	put(&c->data[c->count - 1], "\0", 1);
+	for (int i = 0; i < 2; i++) {
+		put32(array(c, 1000, OID_BOOL, 1), 1);
+		put(&c->data[c->count - 1], "\0", 1);
+	}
 	return run(db, c,
-	           "SELECT * FROM queen.claim_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)");
+	           "SELECT * FROM queen.claim_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)");
 }
 
 /** Completes every lane of a claim by its last offset, found through the hash rows. */

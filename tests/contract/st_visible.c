@@ -306,7 +306,32 @@ static void a_claim_tells_the_storages_time(void **state)
 	assert_int_equal(p.lanes[0].lease_expires_at_us, op->now_us + QN_LEASE_IMPLICIT_S * INT64_C(1000000));
 }
 
+static void a_window_that_was_kept_is_not_judged_again(void **state)
+{
+	struct ct *c = *state;
+	struct qn_queue_options o = options_default();
+	struct qn_push_lane l = push(c, "a");
+	struct qn_claim_pop p = pop_of(c, "");
+
+	o.window_buffer_s = 1000;
+	configure(c, "q", o);
+	p.candidates = &l.lane_id;
+	p.candidate_count = 1;
+	p = claim(c, p);
+	assert_int_equal(p.lane_count, 0);
+	assert_int_equal(p.verdicts[0].kind, QN_LANE_LATER);
+	p.window_kept = true;
+	p = claim(c, p);
+	assert_int_equal(p.lane_count, 1);
+	/* Only candidates were kept: a scan judges. */
+	(void)push(c, "b");
+	p.candidates = NULL;
+	p.candidate_count = 0;
+	assert_int_equal(claim(c, p).lane_count, 0);
+}
+
 const struct CMUnitTest visible_cases[] = {
+	CASE(a_window_that_was_kept_is_not_judged_again),
 	CASE(a_batch_that_is_not_full_is_held),
 	CASE(a_pop_that_may_not_be_held_is_served),
 	CASE(nothing_is_held_where_nothing_is_ready),

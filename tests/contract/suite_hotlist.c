@@ -7,9 +7,12 @@
 
 #include <qn/hotlist.h>
 
-#define T0     UINT64_C(1000000)
+/* Every case has a time of its own, later than all before it. */
+#define T0     t0
 #define NOW_US INT64_C(1700000000000000)
 #define MANY   64
+
+static uint64_t t0 = 1000000;
 
 struct hot {
 	struct qn_uuid tenant, lane[MANY];
@@ -124,6 +127,7 @@ static int setup(void **state)
 {
 	static struct hot h;
 
+	t0 += 10000000;
 	qn_uuid7(&h.tenant);
 	for (int i = 0; i < MANY; i++) {
 		qn_uuid7(&h.lane[i]);
@@ -284,6 +288,23 @@ static void hl5_promote_brings_it_back_at_once(void **state)
 	assert_true(has(&t, h->lane[0]));
 }
 
+static void hl5_promote_during_a_claim_outdates_leased(void **state)
+{
+	const struct hot *h = *state;
+	struct qn_group_key k = key(h, "g");
+	struct taken t;
+
+	if (!answers(h, "g")) {
+		return;
+	}
+	mark(h, 0, 5);
+	(void)take(h, "g", 10, 100, T0);
+	vt()->promote(self(), &k, &h->lane[0], true, T0);
+	settle(h, "g", 0, QN_LANE_LEASED, NOW_US + 3600000000);
+	t = take(h, "g", 10, 100, T0);
+	assert_true(has(&t, h->lane[0]));
+}
+
 static void hl6_forgetting_leaves_nothing(void **state)
 {
 	const struct hot *h = *state;
@@ -386,6 +407,7 @@ int main(int argc, char **argv)
 		HL(hl5_a_leased_lane_comes_back_at_its_expiry),
 		HL(hl5_a_time_that_is_over_counts_as_now),
 		HL(hl5_promote_brings_it_back_at_once),
+		HL(hl5_promote_during_a_claim_outdates_leased),
 		HL(hl6_forgetting_leaves_nothing),
 		HL(hl6_a_page_for_a_forgotten_group_is_ignored),
 		HL(hl7_lanes_of_a_page_are_marked),

@@ -72,12 +72,13 @@ class Broker:
         def column(key, default):
             return [pop.get(key, default) for pop in pops]
         candidates = [(i, c) for i, pop in enumerate(pops) for c in pop.get("candidates", [])]
-        rows = self.run("SELECT * FROM queen.claim_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18)",
+        rows = self.run("SELECT * FROM queen.claim_v1($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
                         column("tenant", TENANT), column("source", QUEUE), column("queue", "q"), column("partition", "p"),
                         column("namespace", ""), column("task", ""), column("group", "g"), column("mode", ALL),
                         column("from_us", 0), column("lease", "L"), column("lease_s", 0), column("budget", 100),
                         column("bytes", 1 << 24), column("lanes", 0), [c[0] for c in candidates],
-                        [c[1] for c in candidates], lease_async, column("may_hold", False))
+                        [c[1] for c in candidates], lease_async, column("may_hold", False),
+                        column("window_kept", False))
         out = []
         for row in rows:
             if row["kind"] == 0:

@@ -89,6 +89,8 @@ struct qn_hotlist_vt {
 	/** Fills *g with a group that got ready lanes by the clock and was not named since; false: no more.
 	 * The spans stay valid until the next call of the module. */
 	bool (*due)(void *self, struct qn_group_key *g, uint64_t now_tick_ms);
+	/** True when lanes taken from this queue have waited for its windowBuffer, so that a claim need not look. */
+	bool (*keeps_window)(void *self, const struct qn_group_key *g);
 };
 
 #ifdef __cplusplus

@@ -226,6 +226,7 @@ struct qn_claim_pop {
 	int32_t max_lanes;                /* <= 0: the widest */
 	bool may_hold;                    /* a batch that is not full may be held back: see hold_ms */
 	const struct qn_uuid *candidates; /* QN_CLAIM_QUEUE with a ring; else NULL */
+	bool window_kept;                 /* the candidates have waited for the queue's windowBuffer */
 	uint32_t candidate_count;
 	/* out */
 	struct qn_claimed *lanes; /* claim order */
