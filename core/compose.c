@@ -14,7 +14,7 @@
 
 #define PLUGIN "plugin "
 
-static const char *const shipped[] = {"storage_pg",       "hotlist_ring",      "dedup_cache",
+static const char *const shipped[] = {"storage_pg",       "hotlist_scan",      "dedup_cache",
                                       "retention_prefix", "encryption_aesgcm", "http_h2o"};
 
 /* What the core asks of the six vtables; a smaller one misses members the core calls. */
