@@ -22,10 +22,11 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="session")
-def brokers(request):
+def brokers():
     made = Brokers()
     yield made
-    request.config.broker_faults = made.close()
+    faults = made.close()
+    assert not faults, "\n".join(faults)  # of brokers all tests shared: nobody else's to report
 
 
 @pytest.fixture
@@ -113,21 +114,6 @@ def name():
 @pytest.fixture
 def q(name):
     return name()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session):
-    """Shared brokers are stopped by now: a fault of theirs fails the session, whatever the tests said."""
-    if getattr(session.config, "broker_faults", None):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    faults = getattr(config, "broker_faults", None) or []
-    while faults:
-        fault = faults.pop(0)
-        terminalreporter.section("broker fault", red=True)
-        terminalreporter.write_line(fault)
 
 
 @pytest.hookimpl(hookwrapper=True)
