@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --
 -- Listings. Messages are counted by arithmetic on offsets; segments and their bytes are counted, which costs as much
--- as there are segments (blobs are not read for it).
+-- as there are segments (blobs are not read for it), and only when asked for.
 
 -- Counts of lanes. A lane that nobody reads is pending as a whole; processing is what live leases hold.
 CREATE OR REPLACE FUNCTION queen.lane_counts(p_queue_id uuid)
@@ -20,7 +20,7 @@ LANGUAGE sql STABLE AS $$
 $$;
 
 CREATE OR REPLACE FUNCTION queen.list_queues_v1(p_tenant uuid, p_one bool, p_queue text, p_namespace text, p_task text,
-	p_search text, p_limit int8, p_offset int8)
+	p_search text, p_limit int8, p_offset int8, p_sizes bool)
 RETURNS TABLE (id uuid, name text, namespace text, task text, priority int4, lease_time int4, retry_limit int4,
 	retry_delay int4, max_queue_size int4, ttl int4, delayed_processing int4, window_buffer int4, retention_seconds int4,
 	completed_retention_seconds int4, max_wait_time_seconds int4, min_pop_wait_time int4, dedup_window_seconds int4,
@@ -49,7 +49,7 @@ LANGUAGE sql STABLE AS $$
 		SELECT count(*) AS segments, COALESCE(sum(octet_length(g.blob)), 0)::int8 AS bytes
 		FROM queen.log_partitions p
 		JOIN queen.log_segments g ON g.partition_id = p.id
-		WHERE p.queue_id = q.id) s
+		WHERE p_sizes AND p.queue_id = q.id) s
 	ORDER BY q.created_at DESC, q.id
 $$;
 

@@ -16,6 +16,8 @@ void qn_api_lease_extend(struct qn_call *c);
 void qn_api_configure(struct qn_call *c);
 void qn_api_queue_delete(struct qn_call *c);
 void qn_api_queue_get(struct qn_call *c);
+void qn_api_namespaces(struct qn_call *c);
+void qn_api_tasks(struct qn_call *c);
 void qn_api_queue_list(struct qn_call *c);
 void qn_api_health(struct qn_call *c);
 void qn_api_status(struct qn_call *c);

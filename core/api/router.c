@@ -25,6 +25,8 @@ static const struct route routes[] = {
 	{"POST", "api/v1/transaction", qn_api_transaction, false},
 	{"POST", "api/v1/lease/:/extend", qn_api_lease_extend, false},
 	{"POST", "api/v1/configure", qn_api_configure, false},
+	{"GET", "api/v1/resources/namespaces", qn_api_namespaces, true},
+	{"GET", "api/v1/resources/tasks", qn_api_tasks, true},
 	{"GET", "api/v1/resources/queues", qn_api_queue_list, true},
 	{"GET", "api/v1/resources/queues/:", qn_api_queue_get, true},
 	{"DELETE", "api/v1/resources/queues/:", qn_api_queue_delete, false},

@@ -73,7 +73,8 @@ static int by_name(const void *a, const void *b)
 	return diff != 0 ? diff : (x.n > y.n) - (x.n < y.n);
 }
 
-static void fill_queue(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_queue *q, struct qn_queue_row *row)
+static void fill_queue(struct qn_mem *m, struct qn_arena *a, const struct qn_mem_queue *q, bool with_sizes,
+                       struct qn_queue_row *row)
 {
 	int64_t now_us = m->host->now_us();
 
@@ -87,10 +88,13 @@ static void fill_queue(struct qn_mem *m, struct qn_arena *a, const struct qn_mem
 		struct counts c = count_lane(l, now_us);
 
 		row->partitions++;
-		row->segments += (int64_t)(l->segment_count - l->live);
 		row->messages += c.total;
 		row->pending += c.pending;
 		row->processing += c.processing;
+		if (!with_sizes) {
+			continue;
+		}
+		row->segments += (int64_t)(l->segment_count - l->live);
 		for (size_t i = l->live; i < l->segment_count; i++) {
 			row->retained_bytes += (int64_t)l->segments[i]->blob_bytes;
 		}
@@ -146,7 +150,7 @@ void qn_mem_list(struct qn_mem *m, struct qn_list_op *op)
 	op->row_count = op->lane_count = 0;
 	op->lanes = NULL;
 	for (size_t i = first; i < count && (op->one || op->limit < 0 || op->row_count < op->limit); i++) {
-		fill_queue(m, a, found[i], &op->rows[op->row_count++]);
+		fill_queue(m, a, found[i], !op->without_sizes, &op->rows[op->row_count++]);
 	}
 	if (op->one && count > 0) {
 		list_lanes(m, op, found[0]);

@@ -153,5 +153,6 @@ void qn_pg_list(struct qn_pg_pool *pool, struct qn_list_op *op)
 	qn_pg_put_text(p, op->search);
 	qn_pg_put_int8(p, op->limit);
 	qn_pg_put_int8(p, op->offset);
+	qn_pg_put_bool(p, !op->without_sizes);
 	qn_pg_pool_submit(call);
 }

@@ -35,7 +35,7 @@ const struct qn_pg_statement qn_pg_statements[QN_PG_STATEMENTS] = {
 	[QN_PG_STMT_RELEASE] = {"release", CALL("release_v1", ARGS_3 ", $4"), QN_PG_QUERY, 1, false},
 	[QN_PG_STMT_CONFIGURE] = {"configure", CALL("configure_queue_v1", ARGS_21), QN_PG_QUERY, 2, false},
 	[QN_PG_STMT_DELETE] = {"delete_queue", CALL("delete_queue_v1", "$1, $2"), QN_PG_QUERY, 1, false},
-	[QN_PG_STMT_LIST_QUEUES] = {"list_queues", CALL("list_queues_v1", ARGS_8), QN_PG_QUERY, 28, false},
+	[QN_PG_STMT_LIST_QUEUES] = {"list_queues", CALL("list_queues_v1", ARGS_8 ", $9"), QN_PG_QUERY, 28, false},
 	[QN_PG_STMT_LIST_PARTITIONS] = {"list_partitions", CALL("list_partitions_v1", "$1, $2"), QN_PG_QUERY, 10,
                                         false},
 	[QN_PG_STMT_WALK] = {"walk", CALL("walk_v1", ARGS_7), QN_PG_QUERY, 4, false},

@@ -99,6 +99,22 @@ static void deleting_harms_no_other_queue(void **state)
 	assert_int_equal(list_one(c, "q").rows[0].messages, 1);
 }
 
+static void a_list_without_sizes_has_all_other_counts(void **state)
+{
+	struct ct *c = *state;
+	struct qn_list_op op = {.without_sizes = true, .limit = -1};
+
+	push_to(c, "q", "p", "a b");
+	op.tenant = c->tenant;
+	ct_list_op(c, &op);
+	assert_int_equal(op.row_count, 1);
+	assert_int_equal(op.rows[0].partitions, 1);
+	assert_int_equal(op.rows[0].messages, 2);
+	assert_int_equal(op.rows[0].pending, 2);
+	assert_int_equal(op.rows[0].segments, 0);
+	assert_int_equal(op.rows[0].retained_bytes, 0);
+}
+
 static void counts_follow_the_cursors(void **state)
 {
 	struct ct *c = *state;
@@ -200,8 +216,9 @@ static void lists_are_filtered_and_paged(void **state)
 }
 
 const struct CMUnitTest queue_cases[] = {
-	CASE(configure_sets_every_option),   CASE(configure_replaces_everything), CASE(deleting_leaves_nothing),
-	CASE(deleting_harms_no_other_queue), CASE(counts_follow_the_cursors),     CASE(the_slowest_group_counts),
-	CASE(lists_are_filtered_and_paged),
+	CASE(configure_sets_every_option),  CASE(configure_replaces_everything),
+	CASE(deleting_leaves_nothing),      CASE(deleting_harms_no_other_queue),
+	CASE(counts_follow_the_cursors),    CASE(the_slowest_group_counts),
+	CASE(lists_are_filtered_and_paged), CASE(a_list_without_sizes_has_all_other_counts),
 };
 const size_t queue_case_count = CT_COUNT(queue_cases);

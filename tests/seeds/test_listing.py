@@ -59,3 +59,13 @@ def test_the_queue_list_counts_partitions_live(api, q):
         assert entry(api, q)["partitions"] == count
     api.configure(q)
     assert entry(api, q)["partitions"] == 5
+
+
+def test_the_namespace_and_task_listings_count_partitions_live(api, name):
+    """Partitions of a queue that was only ever pushed to are counted at once (decisions 27)."""
+    ns, task = name("ns"), name("task")
+    api.send(f"{ns}.{task}", "a", partition="x")
+    api.send(f"{ns}.{task}", "a", partition="y")
+    for kind, label in (("namespace", ns), ("task", task)):
+        rows = api.call("GET", f"/api/v1/resources/{kind}s").json[f"{kind}s"]
+        assert [(r["queues"], r["partitions"]) for r in rows if r[kind] == label] == [(1, 2)]

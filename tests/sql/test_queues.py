@@ -86,7 +86,7 @@ def test_delete_takes_everything_of_the_queue_only(b):
     assert b.push("c")["base_offset"] == 0
 
 
-LIST = "SELECT * FROM queen.list_queues_v1($1,$2,$3,$4,$5,$6,$7,$8)"
+LIST = "SELECT * FROM queen.list_queues_v1($1,$2,$3,$4,$5,$6,$7,$8,true)"
 
 
 def test_listing_filters_and_pages(b):
@@ -104,6 +104,14 @@ def test_listing_filters_and_pages(b):
     assert (names(limit=1), names(limit=1, offset=1), names(limit=0)) == (["farm.a"], ["shop.b"], [])
     assert [r["name"] for r in b.run(LIST, TENANT, True, "shop.a", "no", "no", "no", 0, 5)] == ["shop.a"]
     assert b.run(LIST, TENANT, True, "shop.c", "", "", "", -1, 0) == []
+
+
+def test_a_list_without_sizes_looks_at_no_segment(b):
+    b.push("a")
+    with_sizes = b.run(LIST, TENANT, True, "q", "", "", "", -1, 0)[0]
+    without = b.run(LIST.replace("true", "false"), TENANT, True, "q", "", "", "", -1, 0)[0]
+    assert (with_sizes["segments"], without["segments"], without["retained_bytes"]) == (1, 0, 0)
+    assert without["messages"] == with_sizes["messages"] == 1
 
 
 def test_counts(b):

@@ -477,7 +477,8 @@ struct qn_lane_row {
 struct qn_list_op {
 	struct qn_op op;
 	struct qn_uuid tenant;
-	bool one; /* in: exactly the queue `queue`, with its lanes */
+	bool one;           /* in: exactly the queue `queue`, with its lanes */
+	bool without_sizes; /* in: segments and retained_bytes are not needed, they cost the most; both are 0 */
 	struct qn_span queue, name_space, task, search;
 	int64_t limit, offset;     /* limit < 0: all */
 	struct qn_queue_row *rows; /* out */
