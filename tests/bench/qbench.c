@@ -183,21 +183,25 @@ static void report(const struct run *r)
 	(void)printf("\n");
 }
 
-/** Drives the phases: produce, then let the consumers drain, then stop. */
+/** Drives the phases: produce, then let the consumers drain as long as something comes, then stop. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct run *r = timer->data;
 	uint64_t now = now_us();
-	uint64_t drain_us = ((uint64_t)r->o.lease_s * 2 + 30) * 1000000;
+	uint64_t patience_us = ((uint64_t)r->o.lease_s * 2 + 30) * 1000000;
 
 	if (now < r->end_us) {
 		return;
 	}
+	if (r->producing || r->popped != r->popped_seen) {
+		r->popped_seen = r->popped;
+		r->moved_us = now;
+	}
 	r->producing = false;
-	if (r->producers_busy > 0 && now < r->end_us + drain_us) {
+	if (r->producers_busy > 0 && now < r->end_us + patience_us) {
 		return;
 	}
-	if (r->o.verify && r->o.consumers > 0 && verify_gaps(&r->verify) > 0 && now < r->end_us + drain_us) {
+	if (r->o.verify && r->o.consumers > 0 && verify_gaps(&r->verify) > 0 && now < r->moved_us + patience_us) {
 		return;
 	}
 	r->stopping = true;

@@ -19,7 +19,8 @@ struct run {
 	struct target target;
 	uv_loop_t *loop;
 	char run_id[24];
-	uint64_t begin_us, end_us; /* of the measured window */
+	uint64_t begin_us, end_us;      /* of the measured window */
+	uint64_t popped_seen, moved_us; /* drain: how much had come when, at the last look that saw more */
 	bool producing, stopping;
 	struct verify verify;
 	struct hist push, pop; /* request latency; push to pop */

@@ -98,7 +98,7 @@ def figures(out):
 
 
 def check(process, broker):
-    out, _ = process.communicate(timeout=240)
+    out, _ = process.communicate(timeout=400)
     f = figures(out)
     assert process.returncode == 0, out + broker.text()
     assert f["duplicates"] == f["gaps"] == f["disorders"] == 0, out
