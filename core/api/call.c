@@ -169,7 +169,7 @@ void qn_call_failed(struct qn_call *c, const struct qn_error *e, const char *wha
 	char text[QN_UUID_TEXT + 1] = {0};
 	struct qn_span sentence = {what, strlen(what)};
 
-	if (e->code == QN_CANCELED && c->gone) {
+	if (e->code == QN_CANCELED && (c->gone || c->http->vt->peer_gone(c->http))) {
 		qn_call_reply(c, 499, NULL);
 		return;
 	}

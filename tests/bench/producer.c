@@ -120,7 +120,9 @@ static void stored(struct producer *p)
 
 	*seq += r->o.batch;
 	if (r->o.verify) {
-		verify_stored(&r->verify, p->lane, *seq - 1);
+		for (uint32_t i = 0; i < r->view_count; i++) {
+			verify_stored(&r->views[i].verify, p->lane, *seq - 1);
+		}
 	}
 	if (now >= r->begin_us && now < r->end_us) {
 		hist_add(&r->push, now - p->started_us);

@@ -5,6 +5,10 @@
  *   qbench push [options]     producers only
  *   qbench e2e [options]      producers and consumers; --verify checks every lane's sequence
  *
+ * With --groups N there are N consumer groups, named G-0, G-1, ...; with --forward Q the last of them
+ * settles by transactions that push what they acknowledge to the queue Q, which has a group of its own.
+ * All share the consumers. A run with --forward wants both queues to be new.
+ *
  * Prints one line of key=value pairs. With --verify the exit status is 0 only when nothing was
  * duplicated, lost or out of order.
  */
@@ -31,6 +35,8 @@ static const struct option long_options[] = {
 	{"url", required_argument, NULL, 'u'},
 	{"queue", required_argument, NULL, 'q'},
 	{"group", required_argument, NULL, 'g'},
+	{"groups", required_argument, NULL, 'n'},
+	{"forward", required_argument, NULL, 'f'},
 	{"lanes", required_argument, NULL, 'l'},
 	{"producers", required_argument, NULL, 'p'},
 	{"consumers", required_argument, NULL, 'c'},
@@ -50,6 +56,7 @@ static const struct option long_options[] = {
 static void usage(void)
 {
 	(void)fprintf(stderr, "usage: qbench push|e2e [--url http://127.0.0.1:6632] [--queue Q] [--group G]\n"
+	                      "  [--groups N] [--forward Q]\n"
 	                      "  [--lanes N] [--producers N] [--consumers N] [--batch N] [--pop-batch N]\n"
 	                      "  [--partitions N] [--payload-bytes N] [--seconds N] [--lease S] [--rate MSG/S]\n"
 	                      "  [--h2] [--autoack] [--verify]\n");
@@ -78,6 +85,12 @@ static void parse_option(struct options *o, int opt)
 		break;
 	case 'g':
 		o->group = optarg;
+		break;
+	case 'n':
+		o->groups = number(optarg);
+		break;
+	case 'f':
+		o->forward = optarg;
 		break;
 	case 'l':
 		o->lanes = number(optarg);
@@ -131,6 +144,7 @@ static void parse(struct options *o, int argc, char **argv)
 	*o = (struct options){.url = "http://127.0.0.1:6632",
 	                      .queue = "qbench",
 	                      .group = "qbench",
+	                      .groups = 1,
 	                      .lanes = 1000,
 	                      .producers = 32,
 	                      .consumers = 16,
@@ -155,8 +169,78 @@ static void parse(struct options *o, int argc, char **argv)
 	if (o->producers > o->lanes && o->verify) {
 		o->producers = o->lanes;
 	}
+	if (o->groups == 0 || o->groups >= VIEWS_MAX || (!push && o->consumers < o->groups + (o->forward != NULL))) {
+		usage();
+	}
 	if (optind != argc || o->lanes == 0 || o->producers == 0 || o->batch == 0 || o->seconds == 0) {
 		usage();
+	}
+}
+
+struct verdict {
+	uint64_t duplicates, disorders, redelivered, gaps, unsettled;
+	uint64_t faults; /* whatever must not be */
+};
+
+static void add_views(struct run *r)
+{
+	const struct options *o = &r->o;
+
+	for (uint32_t i = 0; i < o->groups; i++) {
+		struct view *v = &r->views[r->view_count++];
+
+		v->queue = o->queue;
+		v->forwards = o->forward != NULL && i == o->groups - 1;
+		if (o->groups == 1) {
+			(void)snprintf(v->group, sizeof(v->group), "%s", o->group);
+		} else {
+			(void)snprintf(v->group, sizeof(v->group), "%s-%u", o->group, i);
+		}
+		verify_init(&v->verify, o->lanes);
+	}
+	if (o->forward != NULL) {
+		struct view *v = &r->views[r->view_count++];
+
+		v->queue = o->forward;
+		(void)snprintf(v->group, sizeof(v->group), "%s", o->group);
+		verify_init(&v->verify, o->lanes);
+	}
+}
+
+/** The sum of all views; unsettled is what was not surely acknowledged at the end. */
+static struct verdict verdict(const struct run *r)
+{
+	struct verdict sum = {.faults = r->displaced};
+
+	for (uint32_t i = 0; i < r->view_count; i++) {
+		const struct verify *v = &r->views[i].verify;
+
+		sum.duplicates += v->duplicates;
+		sum.disorders += v->disorders;
+		sum.redelivered += v->redelivered;
+		sum.gaps += verify_gaps(v);
+		sum.unsettled += verify_unsettled(v);
+	}
+	sum.faults += sum.duplicates + sum.disorders + sum.gaps + attempts_phantoms(&r->attempts) +
+	              attempts_missing(&r->attempts);
+	return sum;
+}
+
+static void report_verdict(const struct run *r)
+{
+	struct verdict v = verdict(r);
+
+	(void)printf(" duplicates=%llu gaps=%llu disorders=%llu redelivered=%llu unsettled=%llu",
+	             (unsigned long long)v.duplicates, (unsigned long long)v.gaps, (unsigned long long)v.disorders,
+	             (unsigned long long)v.redelivered, (unsigned long long)v.unsettled);
+	if (r->o.forward != NULL) {
+		(void)printf(" displaced=%llu transactions=%llu committed=%llu rolled_back=%llu in_doubt=%llu "
+		             "phantoms=%llu missing=%llu",
+		             (unsigned long long)r->displaced, (unsigned long long)r->attempts.n,
+		             (unsigned long long)attempts_count(&r->attempts, ATTEMPT_COMMITTED),
+		             (unsigned long long)attempts_count(&r->attempts, ATTEMPT_ROLLED_BACK),
+		             (unsigned long long)r->in_doubt, (unsigned long long)attempts_phantoms(&r->attempts),
+		             (unsigned long long)attempts_missing(&r->attempts));
 	}
 }
 
@@ -176,32 +260,32 @@ static void report(const struct run *r)
 		(unsigned long long)r->push_requests, (unsigned long long)r->pop_requests,
 		(unsigned long long)r->failed, (unsigned long long)r->lost, (unsigned long long)r->unacked);
 	if (r->o.verify) {
-		(void)printf(" duplicates=%llu gaps=%llu disorders=%llu redelivered=%llu",
-		             (unsigned long long)r->verify.duplicates, (unsigned long long)verify_gaps(&r->verify),
-		             (unsigned long long)r->verify.disorders, (unsigned long long)r->verify.redelivered);
+		report_verdict(r);
 	}
 	(void)printf("\n");
 }
 
-/** Drives the phases: produce, then let the consumers drain as long as something comes, then stop. */
+/** Everything was delivered and, unless the broker does it itself, acknowledged. */
+static bool drained(const struct run *r)
+{
+	struct verdict v = verdict(r);
+
+	return v.gaps == 0 && (r->o.auto_ack || v.unsettled == 0);
+}
+
+/** Drives the phases: produce, then let the consumers drain while they get anything, then stop. */
 static void on_tick(uv_timer_t *timer)
 {
 	struct run *r = timer->data;
 	uint64_t now = now_us();
 	uint64_t patience_us = ((uint64_t)r->o.lease_s * 2 + 30) * 1000000;
+	bool patient = now < (r->moved_us > r->end_us ? r->moved_us : r->end_us) + patience_us;
 
 	if (now < r->end_us) {
 		return;
 	}
-	if (r->producing || r->popped != r->popped_seen) {
-		r->popped_seen = r->popped;
-		r->moved_us = now;
-	}
 	r->producing = false;
-	if (r->producers_busy > 0 && now < r->end_us + patience_us) {
-		return;
-	}
-	if (r->o.verify && r->o.consumers > 0 && verify_gaps(&r->verify) > 0 && now < r->moved_us + patience_us) {
+	if (patient && (r->producers_busy > 0 || (r->o.verify && r->o.consumers > 0 && !drained(r)))) {
 		return;
 	}
 	r->stopping = true;
@@ -260,16 +344,19 @@ int main(int argc, char **argv)
 	(void)uv_loop_init(&loop);
 	r.loop = &loop;
 	(void)snprintf(r.run_id, sizeof(r.run_id), "%llx", (unsigned long long)now_us() ^ (unsigned)getpid());
-	verify_init(&r.verify, r.o.lanes);
+	add_views(&r);
 	r.producing = true;
 	r.begin_us = now_us() + WARMUP_US;
 	r.end_us = r.begin_us + (uint64_t)r.o.seconds * 1000000;
 	drive(&r, &loop);
 	report(&r);
-	if (r.o.verify && (r.verify.duplicates > 0 || verify_gaps(&r.verify) > 0 || r.verify.disorders > 0)) {
+	if (r.o.verify && verdict(&r).faults > 0) {
 		status = 1;
 	}
-	verify_fini(&r.verify);
+	for (uint32_t i = 0; i < r.view_count; i++) {
+		verify_fini(&r.views[i].verify);
+	}
+	attempts_fini(&r.attempts);
 	(void)uv_loop_close(&loop);
 	return status;
 }

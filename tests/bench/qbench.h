@@ -3,15 +3,27 @@
 #ifndef QBENCH_QBENCH_H
 #define QBENCH_QBENCH_H
 
+#include "attempts.h"
 #include "client.h"
 #include "hist.h"
 #include "verify.h"
 
+#define VIEWS_MAX 10
+
 struct options {
 	const char *url, *queue, *group;
-	uint32_t lanes, producers, consumers, batch, pop_batch, pop_partitions, payload_bytes, seconds, lease_s;
+	const char *forward; /* second queue, or NULL */
+	uint32_t groups, lanes, producers, consumers, batch, pop_batch, pop_partitions, payload_bytes, seconds, lease_s;
 	double rate; /* messages/s over all producers; 0: closed loop */
 	bool h2, auto_ack, verify;
+};
+
+/** What one group is to get of one queue, and got. */
+struct view {
+	const char *queue;
+	char group[64];
+	bool forwards; /* settles by transactions that push to the second queue */
+	struct verify verify;
 };
 
 struct run {
@@ -19,13 +31,17 @@ struct run {
 	struct target target;
 	uv_loop_t *loop;
 	char run_id[24];
-	uint64_t begin_us, end_us;      /* of the measured window */
-	uint64_t popped_seen, moved_us; /* drain: how much had come when, at the last look that saw more */
+	uint64_t begin_us, end_us; /* of the measured window */
+	uint64_t moved_us;         /* last delivery */
 	bool producing, stopping;
-	struct verify verify;
+	struct view views[VIEWS_MAX];
+	uint32_t view_count;
+	struct attempts attempts;
 	struct hist push, pop; /* request latency; push to pop */
 	uint64_t pushed, popped, acked, push_requests, pop_requests, failed, lost, unacked;
 	uint64_t producers_busy;
+	uint64_t in_doubt;  /* tries of transactions that ended without a verdict */
+	uint64_t displaced; /* offset differs from sequence */
 	uint64_t popped_in_window;
 };
 

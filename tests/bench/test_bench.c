@@ -3,6 +3,7 @@
  * The load generator's own tests: the verifier must find what is planted, the histogram must give
  * quantiles within its bucket width, the response parser must not care how bytes are cut.
  */
+#include "attempts.h"
 #include "client.h"
 #include "hist.h"
 #include "verify.h"
@@ -60,6 +61,41 @@ static void gap_and_disorder_are_found(void **state)
 	verify_delivered(&v, 7, 0);
 	assert_int_equal(v.disorders, 2);
 	verify_fini(&v);
+}
+
+static void unsettled_is_what_was_not_acked(void **state)
+{
+	struct verify v;
+
+	(void)state;
+	verify_init(&v, 2);
+	verify_stored(&v, 1, 9);
+	assert_int_equal(verify_unsettled(&v), 10);
+	verify_acked(&v, 1, 6);
+	assert_int_equal(verify_unsettled(&v), 3);
+	verify_acked(&v, 1, 9);
+	assert_int_equal(verify_unsettled(&v), 0);
+	verify_fini(&v);
+}
+
+static void phantoms_and_missing_are_found(void **state)
+{
+	struct attempts a = {0};
+	uint64_t good = attempts_add(&a), undone = attempts_add(&a), open = attempts_add(&a);
+
+	(void)state;
+	attempts_mark(&a, good, ATTEMPT_COMMITTED);
+	attempts_mark(&a, undone, ATTEMPT_ROLLED_BACK);
+	assert_int_equal(attempts_missing(&a), 1);
+	attempts_mark(&a, good, ATTEMPT_SEEN);
+	attempts_mark(&a, open, ATTEMPT_SEEN);
+	assert_int_equal(attempts_missing(&a) + attempts_phantoms(&a), 0);
+	attempts_mark(&a, undone, ATTEMPT_SEEN);
+	assert_int_equal(attempts_phantoms(&a), 1);
+	attempts_mark(&a, 77, ATTEMPT_SEEN);
+	assert_int_equal(attempts_phantoms(&a), 2);
+	assert_int_equal(attempts_count(&a, ATTEMPT_COMMITTED), 1);
+	attempts_fini(&a);
 }
 
 static void quantiles_are_within_a_bucket(void **state)
@@ -126,9 +162,14 @@ static void responses_are_read(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(clean_run_is_clean),         cmocka_unit_test(duplicate_after_ack_is_found),
-		cmocka_unit_test(gap_and_disorder_are_found), cmocka_unit_test(quantiles_are_within_a_bucket),
-		cmocka_unit_test(empty_histogram_is_zero),    cmocka_unit_test(responses_are_read),
+		cmocka_unit_test(clean_run_is_clean),
+		cmocka_unit_test(duplicate_after_ack_is_found),
+		cmocka_unit_test(gap_and_disorder_are_found),
+		cmocka_unit_test(unsettled_is_what_was_not_acked),
+		cmocka_unit_test(phantoms_and_missing_are_found),
+		cmocka_unit_test(quantiles_are_within_a_bucket),
+		cmocka_unit_test(empty_histogram_is_zero),
+		cmocka_unit_test(responses_are_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

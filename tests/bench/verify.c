@@ -72,3 +72,15 @@ uint64_t verify_gaps(const struct verify *v)
 	}
 	return gaps;
 }
+
+uint64_t verify_unsettled(const struct verify *v)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < v->lane_count; i++) {
+		const struct verify_lane *l = &v->lanes[i];
+
+		n += l->stored > l->acked ? l->stored - l->acked : 0;
+	}
+	return n;
+}

@@ -32,5 +32,7 @@ void verify_delivered(struct verify *v, uint32_t lane, uint64_t seq);
 void verify_acked(struct verify *v, uint32_t lane, uint64_t seq);
 /** Stored and not delivered. */
 uint64_t verify_gaps(const struct verify *v);
+/** Stored, and not confirmed as acknowledged. */
+uint64_t verify_unsettled(const struct verify *v);
 
 #endif
