@@ -198,12 +198,12 @@ static void resealed(struct qn_broker *b, void *arg, const struct qn_error *e)
 
 void qn_seal_again(struct qn_broker *b, const struct qn_lane_flush *lf)
 {
-	struct reseal *r = calloc(1, sizeof(*r) + lf->count * sizeof(r->items[0]));
+	struct reseal *r = calloc(1, sizeof(*r) + lf->count * sizeof(struct qn_push_item *));
 
 	QN_ASSERT(r != NULL);
 	r->lane = lf->lane;
 	r->count = lf->count;
-	memcpy(r->items, lf->items, lf->count * sizeof(r->items[0]));
+	memcpy(r->items, lf->items, lf->count * sizeof(struct qn_push_item *));
 	qn_facts_set_encrypts(b, &lf->lane->tenant, lf->lane->queue, true);
 	qn_seal_items(b, r->items, r->count, resealed, r);
 }

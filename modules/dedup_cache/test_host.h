@@ -56,7 +56,7 @@ static inline void th_hash(uint64_t n, uint8_t out[QN_HASH_BYTES])
 /** Id of lane n. */
 static inline struct qn_uuid th_lane(uint64_t n)
 {
-	struct qn_uuid id;
+	struct qn_uuid id = {{0}};
 
 	th_hash(n + (UINT64_C(1) << 50), id.b);
 	return id;
