@@ -18,6 +18,7 @@ struct walk {
 	struct qn_query query;
 	struct qn_broker *broker;
 	struct qn_group_key key;
+	uint64_t ticket;
 };
 
 static void start(const struct qn_app *app, struct qn_op *op)
@@ -29,7 +30,7 @@ static void walked(struct qn_op *op, const struct qn_error *e)
 {
 	struct walk *w = QN_CONTAINER(op, struct walk, op.op);
 	struct qn_broker *b = w->broker;
-	const struct qn_walk_page page = {w->op.lanes, w->op.lane_count, w->op.after, w->op.last};
+	const struct qn_walk_page page = {w->op.lanes, w->op.lane_count, w->op.after, w->op.last, w->ticket};
 
 	qn_query_done(b);
 	if (e != NULL) {
@@ -59,6 +60,7 @@ void qn_hot_walk(struct qn_broker *b, const struct qn_group_key *g)
 	w = qn_arena_zalloc(a, sizeof(*w));
 	w->broker = b;
 	w->key = (struct qn_group_key){g->tenant, qn_arena_dup(a, g->queue), qn_arena_dup(a, g->group)};
+	w->ticket = want.ticket;
 	w->op.op.arena = a;
 	w->op.op.done = walked;
 	w->op.tenant = w->key.tenant;

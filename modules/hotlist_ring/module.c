@@ -12,8 +12,7 @@
 
 #include <qn/abi.h>
 
-#define REVISIT_MS 10000
-#define GONE_MAX   1024
+#define GONE_MAX 1024
 
 static uint64_t later(uint64_t now_ms, int64_t ms)
 {
@@ -35,8 +34,10 @@ static void mark_slot(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane,
 	messages = s->messages + m->messages;
 	s->messages = messages < UINT16_MAX ? (uint16_t)messages : UINT16_MAX;
 	is_batch = s->messages >= r->options->window_batch;
-	if (s->state == QN_SLOT_OUT || (s->state == QN_SLOT_WAITING && (s->flags & QN_SLOT_WINDOW) == 0)) {
+	if (s->state == QN_SLOT_OUT) {
 		s->flags |= QN_SLOT_MARKED;
+	} else if (s->state == QN_SLOT_WAITING && (s->flags & QN_SLOT_WINDOW) == 0) {
+		qn_ring_noticed(r, g, lane, now_ms);
 	} else if (s->state == QN_SLOT_WAITING && is_batch) {
 		s->flags = 0;
 		qn_ring_ready(r, g, lane);
@@ -106,7 +107,42 @@ static uint64_t revisit(const struct qn_ring_slot *s, int64_t in_ms, uint64_t no
 {
 	bool drained = (s->flags & (QN_SLOT_DRAINED | QN_SLOT_MARKED)) == QN_SLOT_DRAINED;
 
-	return later(now_ms, drained || in_ms < REVISIT_MS ? in_ms : REVISIT_MS);
+	return later(now_ms, drained || in_ms < QN_RING_REVISIT_MS ? in_ms : QN_RING_REVISIT_MS);
+}
+
+/** What was marked while the lane was out: held from now on when its queue has a window. */
+static void marked_meanwhile(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane, uint64_t now_ms)
+{
+	struct qn_ring_slot *s = &g->slots[lane];
+
+	if (g->queue->window_s > 0 && s->messages < r->options->window_batch) {
+		s->flags = QN_SLOT_WINDOW;
+		qn_ring_wait(r, g, lane, later(now_ms, (int64_t)g->queue->window_s * 1000));
+	} else {
+		qn_ring_ready(r, g, lane);
+	}
+}
+
+static void took(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane, const struct qn_verdict *v, int64_t in_ms,
+                 uint64_t now_ms)
+{
+	struct qn_ring_slot *s = &g->slots[lane];
+	int64_t left = v->last_offset - v->batch_end;
+
+	if (left > s->messages) {
+		s->messages = left < UINT16_MAX ? (uint16_t)left : UINT16_MAX;
+	}
+	s->flags |= left <= 0 ? QN_SLOT_DRAINED : 0;
+	if (in_ms > 0) {
+		s->flags |= QN_SLOT_LEASED;
+		qn_ring_wait(r, g, lane, revisit(s, in_ms, now_ms));
+	} else if (left > 0) {
+		qn_ring_ready(r, g, lane);
+	} else if ((s->flags & QN_SLOT_MARKED) != 0) {
+		marked_meanwhile(r, g, lane, now_ms);
+	} else {
+		qn_ring_idle(r, s);
+	}
 }
 
 static void settle_slot(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane, const struct qn_verdict *v,
@@ -114,27 +150,20 @@ static void settle_slot(struct qn_ring *r, struct qn_ring_group *g, uint32_t lan
 {
 	struct qn_ring_slot *s = &g->slots[lane];
 	int64_t in_ms = v->until_us > now_us ? (v->until_us - now_us + 999) / 1000 : 0;
-	bool marked = (s->flags & QN_SLOT_MARKED) != 0;
 
 	switch (v->kind) {
 	case QN_TOOK:
-		s->flags |= v->batch_end >= v->last_offset ? QN_SLOT_DRAINED : 0;
-		if (in_ms > 0) {
-			qn_ring_wait(r, g, lane, revisit(s, in_ms, now_ms));
-		} else if (v->batch_end >= v->last_offset && !marked) {
-			qn_ring_idle(r, s);
-		} else {
-			qn_ring_ready(r, g, lane);
-		}
+		took(r, g, lane, v, in_ms, now_ms);
 		break;
 	case QN_LANE_EMPTY:
-		if (marked) {
-			qn_ring_ready(r, g, lane);
+		if ((s->flags & QN_SLOT_MARKED) != 0) {
+			marked_meanwhile(r, g, lane, now_ms);
 		} else {
 			qn_ring_idle(r, s);
 		}
 		break;
 	case QN_LANE_LEASED:
+		s->flags |= QN_SLOT_LEASED;
 		qn_ring_wait(r, g, lane, (s->flags & QN_SLOT_FREED) != 0 ? now_ms : revisit(s, in_ms, now_ms));
 		break;
 	case QN_LANE_LATER:
@@ -164,9 +193,11 @@ static void settle(void *self, const struct qn_group_key *k, const struct qn_ver
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t lane = qn_ring_lane_find(&g->queue->lanes, &verdicts[i].partition_id);
 
-		/* Another group's claim may have found the lane gone, or the group was dropped meanwhile. */
+		/* Another group's claim may have found the lane gone, or the group was dropped and begun anew
+		 * meanwhile: what two claims say of a lane then both counts. */
 		g->out -= g->out > 0 ? 1 : 0;
-		if (lane != QN_RING_NONE && lane < g->cap && g->slots[lane].state == QN_SLOT_OUT) {
+		if (lane != QN_RING_NONE && lane < g->cap &&
+		    (g->slots[lane].state == QN_SLOT_OUT || g->slots[lane].state == QN_SLOT_IDLE)) {
 			settle_slot(r, g, lane, &verdicts[i], now_us, now_ms);
 		}
 	}
@@ -198,7 +229,7 @@ static void promote(void *self, const struct qn_group_key *k, const struct qn_uu
 	} else if (has_more || (s->flags & QN_SLOT_MARKED) != 0) {
 		s->messages += s->messages == 0 ? 1 : 0;
 		qn_ring_ready(r, g, lane);
-	} else if (s->state == QN_SLOT_WAITING && (s->flags & QN_SLOT_WINDOW) == 0) {
+	} else if (s->state == QN_SLOT_WAITING && (s->flags & QN_SLOT_LEASED) != 0) {
 		qn_ring_idle(r, s);
 	}
 }
@@ -347,7 +378,7 @@ static int start(void *self, const void *opts, struct qn_error *e)
 
 	(void)e;
 	r->options = opts;
-	qn_wheel_init(&r->wheel, r->host, r->host->mono_ms());
+	qn_wheel_init(&r->wheel, r->host, r->host->mono_ms(), qn_ring_waits, r);
 	r->sweep_ms = r->host->mono_ms() + (uint64_t)r->options->idle_ms;
 	return QN_OK;
 }

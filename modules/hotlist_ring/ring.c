@@ -13,6 +13,18 @@ struct qn_ring_slot *qn_ring_slot(struct qn_ring *r, struct qn_ring_group *g, ui
 	return &g->slots[lane];
 }
 
+void qn_ring_noticed(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane, uint64_t now_ms)
+{
+	struct qn_ring_slot *s = &g->slots[lane];
+	uint32_t at = qn_wheel_tick(&r->wheel, now_ms + QN_RING_REVISIT_MS);
+
+	if ((s->flags & (QN_SLOT_LEASED | QN_SLOT_MARKED)) == QN_SLOT_LEASED &&
+	    s->link - r->wheel.now > at - r->wheel.now) {
+		qn_ring_wait(r, g, lane, now_ms + QN_RING_REVISIT_MS);
+	}
+	s->flags |= QN_SLOT_MARKED;
+}
+
 void qn_ring_idle(struct qn_ring *r, struct qn_ring_slot *s)
 {
 	r->waiting -= s->state == QN_SLOT_WAITING ? 1 : 0;
@@ -75,17 +87,26 @@ uint32_t qn_ring_pop(struct qn_ring *r, struct qn_ring_group *g)
 	return QN_RING_NONE;
 }
 
+bool qn_ring_waits(void *ring, const struct qn_wheel_node *n)
+{
+	const struct qn_ring *r = ring;
+	const struct qn_ring_group *g = n->group < r->group_cap ? r->groups[n->group] : NULL;
+	const struct qn_ring_slot *s = g != NULL && n->slot < g->cap ? &g->slots[n->slot] : NULL;
+
+	return s != NULL && s->state == QN_SLOT_WAITING && s->link == n->due;
+}
+
 void qn_ring_advance(struct qn_ring *r, uint64_t now_ms)
 {
 	struct qn_wheel_node n;
 
 	while (qn_wheel_next(&r->wheel, now_ms, &n)) {
-		struct qn_ring_group *g = n.group < r->group_cap ? r->groups[n.group] : NULL;
-		struct qn_ring_slot *s = g != NULL && n.slot < g->cap ? &g->slots[n.slot] : NULL;
+		struct qn_ring_group *g;
 
-		if (s == NULL || s->state != QN_SLOT_WAITING || s->link != n.due) {
+		if (!qn_ring_waits(r, &n)) {
 			continue;
 		}
+		g = r->groups[n.group];
 		qn_ring_ready(r, g, n.slot);
 		if (!g->fired) {
 			g->fired = true;

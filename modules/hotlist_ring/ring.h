@@ -11,7 +11,8 @@
 
 #include <qn/hotlist.h>
 
-#define QN_RING_NONE UINT32_MAX
+#define QN_RING_NONE       UINT32_MAX
+#define QN_RING_REVISIT_MS 10000 /* how long a lease that another broker may have ended is believed */
 
 struct qn_ring_options {
 	int64_t walk_ms, full_walk_ms, idle_ms;
@@ -23,15 +24,20 @@ struct qn_ring_options {
 #define QN_WHEEL_LEVELS  4
 #define QN_WHEEL_BUCKETS 256
 
-/** A slot's appointment. Nobody takes it back: whether it still counts is asked when it comes up. */
+/** A slot's appointment. Nobody takes it back: whether it still counts is asked every 16 seconds and when it comes up. */
 struct qn_wheel_node {
 	uint32_t next; /* in its bucket, or in the free list */
 	uint32_t group, slot;
 	uint32_t due; /* ticks of 1 ms since the wheel began, modulo 2^32 */
 };
 
+/** False: the node is stale and need not come up. */
+typedef bool qn_wheel_wanted(void *owner, const struct qn_wheel_node *n);
+
 struct qn_wheel {
 	const struct qn_host *host;
+	qn_wheel_wanted *wanted;
+	void *owner;
 	uint64_t now_ms; /* loop time it has been moved to */
 	uint32_t now;    /* the same in ticks */
 	uint32_t nodes_used;
@@ -41,7 +47,8 @@ struct qn_wheel {
 	uint64_t used[QN_WHEEL_LEVELS][QN_WHEEL_BUCKETS / 64]; /* which buckets are not empty */
 };
 
-void qn_wheel_init(struct qn_wheel *w, const struct qn_host *host, uint64_t now_ms);
+void qn_wheel_init(struct qn_wheel *w, const struct qn_host *host, uint64_t now_ms, qn_wheel_wanted *wanted,
+                   void *owner);
 void qn_wheel_fini(struct qn_wheel *w);
 /** Tick of a loop time; what is over counts as now, what is far away as three weeks from now. */
 uint32_t qn_wheel_tick(const struct qn_wheel *w, uint64_t at_ms);
@@ -79,6 +86,7 @@ enum {
 	QN_SLOT_DRAINED = 2, /* what was taken reached the lane's end */
 	QN_SLOT_WINDOW = 4,  /* waits for windowBuffer: enough messages end that */
 	QN_SLOT_FREED = 8,   /* given back with messages since it was taken: a verdict `leased` is out of date */
+	QN_SLOT_LEASED = 16, /* waits for a lease: when that is given back empty, there is nothing to wait for */
 };
 
 struct qn_ring_slot {
@@ -102,6 +110,7 @@ struct qn_ring_group {
 	struct qn_ring_group *fired_next;
 	/* walk */
 	bool walked, walking, asked, full;
+	uint64_t ticket; /* of the page asked for */
 	unsigned pages;
 	struct qn_walk_place place;
 	uint64_t walk_ms, full_ms; /* when the next one is due */
@@ -130,6 +139,7 @@ struct qn_ring {
 	uint32_t waiting; /* slots */
 	struct qn_ring_group *fired;
 	uint64_t sweep_ms;
+	uint64_t tickets;
 };
 
 /* groups.c */
@@ -144,11 +154,15 @@ void qn_ring_sweep(struct qn_ring *r, uint64_t now_ms);
 void qn_ring_fini(struct qn_ring *r);
 
 /* ring.c */
+/** Whether a node of the wheel is what its slot waits for. */
+bool qn_ring_waits(void *ring, const struct qn_wheel_node *n);
 /** The slot of a lane; NULL when out of memory. */
 struct qn_ring_slot *qn_ring_slot(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane);
 void qn_ring_ready(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane);
 /** Until at_ms, and ready at once when that is over. */
 void qn_ring_wait(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane, uint64_t at_ms);
+/** A slot that waits has messages for certain; one that waits for a lease is looked at within ten seconds. */
+void qn_ring_noticed(struct qn_ring *r, struct qn_ring_group *g, uint32_t lane, uint64_t now_ms);
 void qn_ring_idle(struct qn_ring *r, struct qn_ring_slot *s);
 /** The next ready lane, which is out from now on; QN_RING_NONE: there is none. */
 uint32_t qn_ring_pop(struct qn_ring *r, struct qn_ring_group *g);

@@ -4,7 +4,7 @@
  *
  * The first walk, and one every full_walk_ms, goes over all lanes; those in between only over lanes
  * written to lately. It goes in pages, at most 200 at a time, and begins walk_ms after the last one
- * began, plus up to half of that by chance, so that groups do not walk in step.
+ * ended, plus up to half of that by chance, so that groups do not walk in step.
  */
 #include "ring.h"
 
@@ -17,6 +17,8 @@ bool qn_ring_walk_due(struct qn_ring *r, struct qn_ring_group *g, struct qn_walk
 {
 	int64_t lately_s = 4 * r->options->walk_ms / 1000;
 
+	/* Somebody waits for the group, or just took from it. */
+	g->used = true;
 	if (g->asked || now_ms < g->walk_ms) {
 		return false;
 	}
@@ -26,9 +28,12 @@ bool qn_ring_walk_due(struct qn_ring *r, struct qn_ring_group *g, struct qn_walk
 		g->place = (struct qn_walk_place){0};
 	}
 	g->asked = true;
+	g->ticket = ++r->tickets;
 	lately_s = lately_s < LATELY_S ? LATELY_S : lately_s;
-	*w = (struct qn_walk){
-		.after = g->place, .limit = PAGE_LANES, .written_within_s = g->full ? 0 : (int32_t)lately_s};
+	*w = (struct qn_walk){.after = g->place,
+	                      .limit = PAGE_LANES,
+	                      .written_within_s = g->full ? 0 : (int32_t)lately_s,
+	                      .ticket = g->ticket};
 	return true;
 }
 
@@ -43,6 +48,8 @@ static void seen(struct qn_ring *r, struct qn_ring_group *g, const struct qn_uui
 	s->messages += s->messages == 0 ? 1 : 0;
 	if (s->state == QN_SLOT_OUT) {
 		s->flags |= QN_SLOT_MARKED;
+	} else if (s->state == QN_SLOT_WAITING && (s->flags & QN_SLOT_LEASED) != 0) {
+		qn_ring_noticed(r, g, lane, now_ms);
 	} else if (s->state == QN_SLOT_IDLE && g->queue->window_s > 0) {
 		s->flags = QN_SLOT_WINDOW;
 		qn_ring_wait(r, g, lane, now_ms + (uint64_t)g->queue->window_s * 1000);
@@ -61,7 +68,7 @@ static uint64_t next_walk(const struct qn_ring *r, uint64_t now_ms)
 
 void qn_ring_walk_page(struct qn_ring *r, struct qn_ring_group *g, const struct qn_walk_page *page, uint64_t now_ms)
 {
-	if (!g->asked) {
+	if (!g->asked || (page != NULL && page->ticket != g->ticket)) {
 		return;
 	}
 	g->asked = false;

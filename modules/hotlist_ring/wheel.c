@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hierarchical timing wheel of 1 ms ticks: four levels of 256 buckets. Adding is O(1); each node is
- * moved at most three times, to a finer level, before it comes up. Nodes live in one array and are
- * never removed early: who wants another time adds another node, and the old one is found stale.
+ * moved every 16 seconds at the latest, and dropped then when its owner does not want it any more. Nodes
+ * live in one array; who wants another time adds another node, and the old one is found stale.
  */
 #include "ring.h"
 
@@ -10,12 +10,16 @@
 
 #define BITS   8
 #define FAR_MS UINT64_C(1814400000) /* less than half of 2^32: ticks are compared modulo that */
+#define HOP_MS UINT32_C(16384)      /* more than a finest bucket, so that a hop is never taken for the time itself */
 #define IN(x)  ((x) & (QN_WHEEL_BUCKETS - 1))
 
-void qn_wheel_init(struct qn_wheel *w, const struct qn_host *host, uint64_t now_ms)
+void qn_wheel_init(struct qn_wheel *w, const struct qn_host *host, uint64_t now_ms, qn_wheel_wanted *wanted,
+                   void *owner)
 {
 	memset(w, 0, sizeof(*w));
 	w->host = host;
+	w->wanted = wanted;
+	w->owner = owner;
 	w->now_ms = now_ms;
 	w->free = QN_RING_NONE;
 	memset(w->heads, 0xff, sizeof(w->heads));
@@ -38,9 +42,10 @@ uint32_t qn_wheel_tick(const struct qn_wheel *w, uint64_t at_ms)
 static void place(struct qn_wheel *w, uint32_t n)
 {
 	struct qn_wheel_node *node = &w->nodes[n];
-	uint32_t differs = node->due ^ w->now;
+	uint32_t at = node->due - w->now > HOP_MS ? w->now + HOP_MS : node->due;
+	uint32_t differs = at ^ w->now;
 	unsigned level = differs == 0 ? 0 : (31 - (unsigned)__builtin_clz(differs)) / BITS;
-	uint32_t bucket = IN(node->due >> (level * BITS));
+	uint32_t bucket = IN(at >> (level * BITS));
 
 	node->next = w->heads[level][bucket];
 	w->heads[level][bucket] = n;
@@ -72,6 +77,13 @@ bool qn_wheel_add(struct qn_wheel *w, uint32_t group, uint32_t slot, uint32_t du
 	return true;
 }
 
+static void release(struct qn_wheel *w, uint32_t n)
+{
+	w->nodes[n].next = w->free;
+	w->free = n;
+	w->nodes_used--;
+}
+
 /** Spreads the bucket that the wheel has reached on a coarser level over the finer ones. */
 static void cascade(struct qn_wheel *w)
 {
@@ -84,7 +96,11 @@ static void cascade(struct qn_wheel *w)
 		while (n != QN_RING_NONE) {
 			uint32_t next = w->nodes[n].next;
 
-			place(w, n);
+			if (w->wanted(w->owner, &w->nodes[n])) {
+				place(w, n);
+			} else {
+				release(w, n);
+			}
 			n = next;
 		}
 		if (bucket != 0) {
@@ -128,7 +144,7 @@ bool qn_wheel_next(struct qn_wheel *w, uint64_t now_ms, struct qn_wheel_node *ou
 	while (now_ms > w->now_ms || w->nodes_used > 0) {
 		uint64_t left = now_ms > w->now_ms ? now_ms - w->now_ms : 0;
 		uint32_t step = w->nodes_used > 0 ? next_step(w) : UINT32_MAX;
-		uint32_t bucket;
+		uint32_t bucket, n;
 
 		if (step > left || w->nodes_used == 0) {
 			w->now_ms += left;
@@ -141,17 +157,16 @@ bool qn_wheel_next(struct qn_wheel *w, uint64_t now_ms, struct qn_wheel_node *ou
 			cascade(w);
 		}
 		bucket = IN(w->now);
-		if (w->heads[0][bucket] == QN_RING_NONE) {
+		n = w->heads[0][bucket];
+		if (n == QN_RING_NONE) {
 			continue;
 		}
-		*out = w->nodes[w->heads[0][bucket]];
-		w->nodes[w->heads[0][bucket]].next = w->free;
-		w->free = w->heads[0][bucket];
+		*out = w->nodes[n];
 		w->heads[0][bucket] = out->next;
 		if (out->next == QN_RING_NONE) {
 			w->used[0][bucket / 64] &= ~(UINT64_C(1) << (bucket % 64));
 		}
-		w->nodes_used--;
+		release(w, n);
 		return true;
 	}
 	return false;

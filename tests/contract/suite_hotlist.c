@@ -106,7 +106,7 @@ static void walk(const struct hot *h, const char *group, int from, uint32_t coun
 	struct qn_walk w;
 
 	while (vt()->walk_due(self(), &k, &w, T0)) {
-		const struct qn_walk_page page = {&h->lane[from], count, {.id = h->lane[MANY - 1]}, true};
+		const struct qn_walk_page page = {&h->lane[from], count, {.id = h->lane[MANY - 1]}, true, w.ticket};
 
 		assert_false(vt()->walk_due(self(), &k, &w, T0));
 		vt()->walk_page(self(), &k, &page, T0);
@@ -329,13 +329,14 @@ static void hl6_a_page_for_a_forgotten_group_is_ignored(void **state)
 {
 	const struct hot *h = *state;
 	struct qn_group_key k = key(h, "g");
-	const struct qn_walk_page page = {h->lane, 1, {.id = h->lane[0]}, true};
+	struct qn_walk_page page = {h->lane, 1, {.id = h->lane[0]}, true, 0};
 	struct qn_walk w;
 
 	(void)take(h, "g", 10, 100, T0);
 	if (!vt()->walk_due(self(), &k, &w, T0)) {
 		return;
 	}
+	page.ticket = w.ticket;
 	vt()->forget_group(self(), &k);
 	vt()->walk_page(self(), &k, &page, T0);
 	assert_true(take(h, "g", 10, 100, T0).count <= 0);

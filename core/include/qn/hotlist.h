@@ -57,6 +57,7 @@ struct qn_walk {
 	struct qn_walk_place after;
 	uint32_t limit;           /* lanes looked at */
 	int32_t written_within_s; /* 0: every lane */
+	uint64_t ticket;          /* goes into the page */
 };
 
 struct qn_walk_page {
@@ -64,6 +65,7 @@ struct qn_walk_page {
 	uint32_t count;
 	struct qn_walk_place next; /* where the next page begins */
 	bool last;                 /* there is none */
+	uint64_t ticket; /* of the walk it answers: one a forgotten group asked for is told from its successor's */
 };
 
 struct qn_hotlist_vt {
