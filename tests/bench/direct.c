@@ -26,7 +26,7 @@
 #define OID_INT4    23
 #define OID_TEXT    25
 #define OID_UUID    2950
-#define PARAMS_MAX  17
+#define PARAMS_MAX  19
 
 struct args {
 	const char *conninfo;
