@@ -15,8 +15,9 @@ SERIAL = itertools.count(100)
 PLAIN = [*itertools.product(STORAGES, ("h1", "h2"), ((),))]
 # Without a key both modules of kind encryption refuse in the same words.
 SWAPPED = [("memory", "h1", ("--set", "encryption.use=encryption_none")),
-           ("memory", "h1", ("--set", "dedup.use=dedup_probe")), ("pg", "h1", ("--set", "dedup.use=dedup_probe")),
-           ("memory", "h2", with_fake("hotlist")), ("pg", "h1", with_fake("hotlist"))]
+           ("memory", "h2", with_fake("hotlist")), ("pg", "h1", with_fake("hotlist")),
+           *((storage, "h1", ("--set", f"{module.split('_')[0]}.use={module}")) for storage in STORAGES
+             for module in ("hotlist_ring", "dedup_probe", "retention_none"))]
 
 
 def label(composition):
